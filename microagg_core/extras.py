@@ -23,7 +23,7 @@ _PACKAGES = {
 
 @contextmanager
 def needing(extra: str, what: str) -> Iterator[None]:
-    """Imports in this block are of an extra's packages.
+    """Name the extra that brings packages, where an import in this block fails.
 
     Raises:
         SpecError: one of them is not installed.

@@ -14,7 +14,7 @@ _LONGEST = 80
 
 
 def dotted(loc: Loc) -> str:
-    """The way to a field as one line of text.
+    """Write the way to a field as one line of text.
 
     >>> dotted(("roles", "confidential", 2))
     'roles.confidential[2]'

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def members(package: str, of: type[T], group: str = "") -> tuple[T, ...]:
-    """Objects of a type in all modules of a package, each once; then those of the entry points of ``group``.
+    """List objects of a type in all modules of a package, each once; then those of the entry points of ``group``.
 
     >>> from microagg_core.group.algorithms.info import AlgorithmInfo
     >>> len({info.name for info in members("microagg_core.group.algorithms", AlgorithmInfo)}) > 10

@@ -12,59 +12,72 @@ import gc
 import resource
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 
-from microagg_core.compare.trial import try_setting
 from microagg_core.compiling import TABLES, compile_parts
 from microagg_core.data.formats.reading import Place
 from microagg_core.errors import DamagedWorkError, StorageError, TransientStorageError, sanitized
 from microagg_core.kernels.tools.threads import PROCESS, cpu_seconds
+from microagg_core.registry import members
+from microagg_core.release.context import Scan
 from microagg_core.release.manifest import PartEntry
 from microagg_core.release.publish import Upload, is_whole, upload_part
-from microagg_core.release.steps.anonymizing import anonymize_partition
-from microagg_core.release.steps.assembling import assemble_file
-from microagg_core.release.steps.checking import check_file
-from microagg_core.release.steps.cutting import Scan
-from microagg_core.release.steps.drawn_rows import draw_rows
-from microagg_core.release.steps.keys import merge_range
-from microagg_core.release.steps.oversize import count_part, sample_part
-from microagg_core.release.steps.scattering import scatter_part
-from microagg_core.release.steps.survey import survey_part
-from microagg_core.release.steps.units import check_units
-from microagg_core.release.steps.work import Receipt, Task, load_receipt, save_receipt
-from microagg_core.series.candidates import join_part
-from microagg_core.series.matching import identify_part, mark_part, match_range
-from microagg_core.series.survivors import carry_range, decide_range, recall_part
-from microagg_core.series.traces import count_traces, trace_range
+from microagg_core.release.step import STAGES, CompanionStep, Receipt, Step, Task, Work, load_receipt, save_receipt
 from microagg_core.store.objects import Store
 
-#: What a worker does, by the step of a task.
-STEPS: dict[str, Callable[[Task], Receipt]] = {
-    "identify": identify_part,
-    "match": match_range,
-    "mark": mark_part,
-    "fates": decide_range,
-    "survey": survey_part,
-    "units": check_units,
-    "keys": merge_range,
-    "sample": sample_part,
-    "count": count_part,
-    "draw-rows": draw_rows,
-    "expect": try_setting,
-    "scatter": scatter_part,
-    "anonymize": anonymize_partition,
-    "recall": recall_part,
-    "carry": carry_range,
-    "assemble": assemble_file,
-    "check-files": check_file,
-    "join": join_part,
-    "trace": trace_range,
-    "traces": count_traces,
-}
-#: The gate looks again at every run: it never trusts what it found before.
-ALWAYS = ("check-files", "join", "trace", "traces")
+#: The folders of modules that declare steps.
+STEP_PACKAGES = ("microagg_core.release.steps", "microagg_core.series", "microagg_core.compare")
+
+
+@cache
+def steps() -> dict[str, Step]:
+    """All declared steps by their names, each behind those whose objects it reads."""
+    found = sorted((step for package in STEP_PACKAGES for step in members(package, Step)), key=lambda step: step.name)
+    left = sorted(found, key=lambda step: STAGES.index(step.stage))
+    ordered: list[Step] = []
+    while left:
+        makers = {name for step in left for name in _written(step)}
+        step = next((step for step in left if not makers & _read(step) - _written(step)), left[0])
+        left.remove(step)
+        ordered.append(step)
+    return {step.name: step for step in ordered}
+
+
+def _written(step: Step) -> set[str]:
+    besides = [output for one in companions(step.name) for output in (*one.writes, *one.sends)]
+    return {output.name for output in (*step.writes, *step.sends, *besides)}
+
+
+def _read(step: Step) -> set[str]:
+    return {output.name for output in (*step.same, *step.all, *step.receives)}
+
+
+@cache
+def companions(step: str) -> tuple[CompanionStep, ...]:
+    """What other rooms have a step do besides."""
+    declared = (one for package in STEP_PACKAGES for one in members(package, CompanionStep))
+    return tuple(one for one in declared if one.step == step)
+
+
+def steps_table() -> str:
+    """Show the steps in their order, as a table in Markdown; ``flows/README.md`` has it.
+
+    >>> steps_table().splitlines()[0]
+    '| stage | step | a task for each | reads | writes |'
+    """
+    lines = ["| stage | step | a task for each | reads | writes |", "| --- | --- | --- | --- | --- |"]
+    stage = ""
+    for step in steps().values():
+        besides = companions(step.name)
+        read = [*(["input"] if step.reads_input else []), *(output.name for output in (*step.receives, *step.same))]
+        read += [output.name for output in step.all] + [f"*{o.name}*" for one in besides for o in one.same]
+        written = [f"**{output.name}**" for output in step.sends] + [output.name for output in step.writes]
+        written += [f"*{output.name}*" for one in besides for output in (*one.sends, *one.writes)]
+        name = "" if step.stage == stage else step.stage
+        stage = step.stage
+        lines.append(f"| {name} | {step.name} | {step.per} | {', '.join(read)} | {', '.join(written)} |")
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -81,15 +94,17 @@ def run_task(task: Task) -> Receipt | Damage:
         MicroaggError: always one of ours; see :func:`microagg_core.errors.sanitized`.
     """
     try:
-        if task.step not in ALWAYS:
+        step = steps()[task.step]
+        if not step.is_gate:
             done = load_receipt(task)
             if done is not None:
                 return done
         compile_parts((TABLES,))
         _keep_what_is_loaded()
         start, cpu_start = time.perf_counter(), cpu_seconds()
+        work = Work(task, companions(task.step))
         with PROCESS.running():
-            receipt = STEPS[task.step](task)
+            receipt = work.receipt(step.does(work))
         seconds, cpu = time.perf_counter() - start, cpu_seconds() - cpu_start
         peak = peak_memory()
         receipt = replace(receipt, seconds=seconds, cpu_seconds=cpu, peak_bytes=peak, task=task.digest())

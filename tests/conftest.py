@@ -28,6 +28,9 @@ __all__ = [
 # A page takes a second, and the look ahead on it some more: tests that are about it switch it on.
 os.environ.setdefault("MICROAGG_REPORT", "off")
 
+# No power is cut while tests run, and waiting for the disk is a third of a night's time.
+os.fsync = lambda handle: None
+
 # A shell has the commands that it runs in the background ignore one of these signals, nohup the other; tests send both.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)

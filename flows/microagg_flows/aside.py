@@ -22,12 +22,12 @@ from microagg_core.pages.operator.inputs import EXPECTED, RUN, ReportInputs, rea
 from microagg_core.pages.operator.page import operator_page
 from microagg_core.pages.risk_report import is_complete
 from microagg_core.plain import to_plain
+from microagg_core.release.audit import keep_document, read_risk, write_audit, write_portrait, write_risk
+from microagg_core.release.context import work_store
+from microagg_core.release.facts import meant_moment, release_facts, settled_spec, staged_parts
 from microagg_core.release.manifest import Manifest, PartEntry
 from microagg_core.release.publish import new_attempt
 from microagg_core.release.revisions import find_release
-from microagg_core.release.steps.audit import keep_document, read_risk, write_audit, write_portrait, write_risk
-from microagg_core.release.steps.publishing import meant_moment, release_facts, settled_spec, staged_parts
-from microagg_core.release.steps.work import work_store
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import Algorithm, ReleaseSpec
 from microagg_core.store.layout import RUNS, ReleaseLayout, revision_name

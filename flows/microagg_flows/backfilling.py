@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from microagg_core.errors import MicroaggError, SpecError
+from microagg_core.release.cleaning import clean_due
+from microagg_core.release.context import work_store
 from microagg_core.release.revisions import existing
-from microagg_core.release.steps.cleaning import clean_due
-from microagg_core.release.steps.work import work_store
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.layout import AuditLayout

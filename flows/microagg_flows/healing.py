@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from microagg_core.errors import DamagedWorkError, StorageError
-from microagg_core.release.steps.cleaning import Running
-from microagg_core.release.steps.pieces import Place
+from microagg_core.release.cleaning import Running
+from microagg_core.release.pieces import Place
 from microagg_core.store.objects import Store
 from microagg_flows.progress import Progress
 

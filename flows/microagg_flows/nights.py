@@ -6,46 +6,54 @@ Each function belongs to a stage and is called by it; where no ledger knows unit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 
 from microagg_core.blocks.holding import Holding
 from microagg_core.blocks.plan import BlockPlan
-from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.errors import DataError
 from microagg_core.inspect.check import Check
 from microagg_core.pages.plan_report import NightPlan, price_of_haste
-from microagg_core.plain import from_json, to_json
 from microagg_core.release.manifest import Manifest
+from microagg_core.release.records import MARKS
 from microagg_core.release.revisions import existing
+from microagg_core.release.step import Receipt
 from microagg_core.release.steps.checking import CarriedFiles
 from microagg_core.release.steps.units import repeated_units
-from microagg_core.release.steps.work import Receipt, Task
-from microagg_core.series.candidates import ATOMS, ROWS
+from microagg_core.series.candidates import CHECK_SURVIVORS, JOIN, LOOKED, NUMBERING
 from microagg_core.series.generations import parts_digest
 from microagg_core.series.ledger import clear_unnamed, ledger_of
 from microagg_core.series.matching import (
-    ABSENT,
-    ALTERED,
     GREATEST_WORD,
-    MARKS,
+    IDENTIFY,
+    MARK,
+    MATCH,
+    MATCHED,
+    WORDS,
     MatchCounts,
     likeness_of,
     refuse_renamed,
 )
-from microagg_core.series.night import save_night
+from microagg_core.series.night import NIGHT, NIGHT_KEY
 from microagg_core.series.publications import Attempt, manifest_of, note_attempt, sweep_published
-from microagg_core.series.survivors import FateCounts, Recall, RecalledPart, slices_for_the_gate
-from microagg_core.series.tonight import Tonight, begin_night, looked_at, refuse_overlap
+from microagg_core.series.survivors import (
+    ALL_WHOLE,
+    CARRY,
+    DECIDE,
+    FATES,
+    RECALL,
+    RECALL_FILES,
+    WHOLE,
+    FateCounts,
+    Recall,
+    RecalledPart,
+)
+from microagg_core.series.tonight import Tonight, begin_night, refuse_overlap
+from microagg_core.series.traces import BUNDLES, COUNT_TRACES, RANGE_NOTES, TRACE, TRACE_NOTES
 from microagg_core.series.verdict import night_checks
 from microagg_core.spec.columns import FileSchema, resolve_schema
 from microagg_core.store.layout import ReleaseLayout, revision_name, revision_number
-from microagg_core.store.night_layout import NightLayout
 from microagg_flows.release import Release
-
-#: What every task of a night knows once there is a plan.
-_PLANNED = ("context", "survey", "plan", "night")
 
 #: Times k: arrivals in a block of which the loss of tonight's is told, where the spec does not say.
 _USUAL_BLOCK = 20
@@ -64,7 +72,7 @@ def begin(release: Release, schema: FileSchema) -> FileSchema:
     return resolve_schema(release.spec, listed.schema)
 
 
-def identify(release: Release, n_parts: int) -> None:
+def identify(release: Release) -> None:
     """Find out who is who, before anything is counted.
 
     Raises:
@@ -72,24 +80,21 @@ def identify(release: Release, n_parts: int) -> None:
     """
     tonight = release.tonight
     night = tonight.night
-    release.known["night"] = save_night(release.run, night, tonight.key)
     if not tonight.has_units:
         return
-    told = release.do(release.tasks("identify", n_parts, ("context", "night")))
-    tonight.match = release.do(release.receiving("match", night.n_ranges, told, ("night",)))
-    layout, pieces = NightLayout(release.key), release.pieces("match")
-    counts = [from_json(MatchCounts, pieces.read(layout.matched(i))) for i in range(night.n_ranges)]
-    tonight.matched = sum(counts, MatchCounts())
+    release.know(NIGHT, night)
+    release.know(NIGHT_KEY, tonight.key)
+    release.counts |= {"range of units": night.n_ranges, "range of atoms": night.n_atom_ranges}
+    release.do(IDENTIFY)
+    tonight.n_units = sum(receipt.rows for receipt in release.do(MATCH))
+    tonight.matched = sum(release.written(MATCHED).read_all(MATCHED), MatchCounts())
     if tonight.matched.repeated:
         raise DataError(repeated_units(release.spec, tuple(night.unit), tonight.matched.repeated))
-    marked = release.do(release.receiving("mark", n_parts, _only(tonight.match, MARKS), ("night",)))
-    if night.hides:
-        release.marks = tuple(receipt.pieces[0] for receipt in marked)
+    release.do(MARK)
     series = release.spec.series
     until = series.until_units(night.k) if series and night.is_known_to_readers else None
     release.hold = None if until is None else Holding(until)
     if night.n_carried:
-        release.atoms_of_parts = tuple(receipt.pieces[1] for receipt in marked)
         _decide(release, tonight)
 
 
@@ -100,13 +105,11 @@ def refuse_overlaps(release: Release) -> None:
         GateError: they are, and the spec names no series; or most arrivals look like them under other ids.
     """
     tonight = release.tonight
-    n_units = sum(receipt.rows for receipt in tonight.match)
-    refuse_overlap(tonight, n_units)
+    refuse_overlap(tonight, tonight.n_units)
     night = tonight.night
     if not tonight.has_units or night.state is None or release.rebuilding:
         return
-    layout, pieces = NightLayout(release.key), release.pieces("match")
-    words = [read_slice(pieces.read(layout.words(i))) for i in range(night.n_ranges)]
+    words = release.written(WORDS).read_all(WORDS)
     likeness = likeness_of(words, tonight.matched.released, tonight.matched.alone, GREATEST_WORD)
     if warning := refuse_renamed(release.spec, likeness):
         release.progress.say(warning)
@@ -117,19 +120,17 @@ def fingerprints(release: Release, surveyed: Sequence[str]) -> list[str]:
 
     Two nights without an arrival would be the same release otherwise.
     """
-    return [*surveyed, *(str(file) for file in (release.listed.state if release.marks else ()))]
+    return [*surveyed, *(str(file) for file in (release.listed.state if release.has(MARKS) else ()))]
 
 
 def _decide(release: Release, tonight: Tonight) -> None:
     """What becomes of the atoms."""
-    n = tonight.night.n_carried
-    release.do(release.receiving("fates", n, _only(tonight.match, ABSENT, ALTERED), ("night",)))
-    layout, pieces = NightLayout(release.key), release.pieces("fates")
-    tonight.fates = sum((from_json(FateCounts, pieces.read(layout.fates(i))) for i in range(n)), FateCounts())
-    whole = pa.concat_tables([read_slice(pieces.read(layout.whole(i))) for i in range(n)])
-    release.known["whole"] = (release.run.put(layout.all_whole(), to_bytes(whole), "whole"),)
+    release.do(DECIDE)
+    tonight.fates = sum(release.written(FATES).read_all(FATES), FateCounts())
+    release.know(ALL_WHOLE, pa.concat_tables(release.written(WHOLE).read_all(WHOLE)))
     recall = Recall(tuple(part for number in sorted(set(tonight.fates.nights)) for part in _parts_of(release, number)))
-    release.known["recall"] = (release.run.put(layout.recall(), to_json(recall), "recall"),)
+    release.know(RECALL, recall)
+    release.counts[RECALL_FILES.per] = len(recall.parts)
 
 
 def _parts_of(release: Release, number: int) -> list[RecalledPart]:
@@ -139,11 +140,6 @@ def _parts_of(release: Release, number: int) -> list[RecalledPart]:
     manifest = manifest_of(output, generation)
     folder = output.url_of(manifest.layout.folder)
     return [RecalledPart(number, folder, dict(output.storage_options), part) for part in manifest.parts]
-
-
-def _only(receipts: Sequence[Receipt], *objects: int) -> list[Receipt]:
-    """The receipts with the slices of some of their objects."""
-    return [replace(receipt, slices=receipt.slices.of_objects(*objects)) for receipt in receipts]
 
 
 def plan_of_night(release: Release, made: BlockPlan) -> NightPlan | None:
@@ -171,40 +167,16 @@ def plan_of_night(release: Release, made: BlockPlan) -> NightPlan | None:
 # --- Survivors -------------------------------------------------------------------------------------------------
 
 
-def split_scattered(release: Release, tasks: Sequence[Task]) -> tuple[list[Task], list[Task]]:
-    """The tasks for arrivals, and those for survivors, which come after them."""
-    n = release.planned.outline.n_partitions
-    return list(tasks[:n]), [replace(task, step="carry", number=task.number - n) for task in tasks[n:]]
-
-
-def carry(release: Release, tasks: Sequence[Task]) -> list[Receipt]:
+def carry(release: Release) -> None:
     """Make the files of survivors."""
-    if not tasks:
-        return []
-    layout = NightLayout(release.key)
-    recall = from_json(Recall, release.run.pieces(release.known["recall"]).read(layout.recall()))
-    recalled = release.do(release.tasks("recall", len(recall.parts), (*_PLANNED, "recall", "whole")))
-    tasks = release.also_receiving(tasks, "recall", recalled)
-    tasks = release.also_receiving(tasks, "match", _only(release.tonight.match, ABSENT, ALTERED))
-    knowing = [task.reading(release.reads("night")) for task in tasks]
-    return release.do(release.also_reading("fates", knowing))
+    if release.tonight.night.n_carried:
+        release.do(RECALL_FILES)
+        release.do(CARRY)
 
 
-def digests_of_survivors(release: Release) -> list[Receipt]:
-    """What the parts of the input tell the gate of survivors, for the files in which these should be."""
-    plan, n_carried = release.planned, release.tonight.night.n_carried
-    return [replace(one, slices=slices_for_the_gate(one.slices, plan, n_carried)) for one in release.scattered]
-
-
-def checking(release: Release, tasks: Sequence[Task], n_files: int) -> list[Task]:
-    """The tasks that check the candidate files: those for survivors' files are told who is absent."""
-    arrivals, carried = list(tasks[:n_files]), list(tasks[n_files:])
-    matched = _only(release.tonight.match, ABSENT)
-    knowing = release.also_receiving(
-        [replace(task, number=task.number - n_files) for task in carried], "match", matched
-    )
-    carried = [replace(task, number=task.number + n_files) for task in release.also_reading("carry", knowing)]
-    return release.also_reading("assemble", arrivals) + carried
+def check_survivors(release: Release) -> list[Receipt]:
+    """Have the gate look at the files of survivors."""
+    return release.do(CHECK_SURVIVORS) if release.tonight.night.n_carried else []
 
 
 def carried_files(release: Release) -> CarriedFiles | None:
@@ -223,47 +195,24 @@ def trace(release: Release) -> list[Check]:
     tonight = release.tonight
     if not tonight.has_units:
         return []
-    night, layout = tonight.night, NightLayout(release.key)
-    n_files = release.planned.outline.n_files
-    _number_atoms(release, n_files)
-    traced = release.do(release.also_reading("match", _tracing(release)))
-    counts = release.receiving("traces", night.n_atom_ranges, traced, ("night", "numbering"))
-    counts = release.also_receiving(counts, "check-files", _only(release.checked[:n_files], ATOMS))
-    if night.n_carried:
-        files = release.made["check-files"]
-        seen = [
-            [piece for piece in files[n_files + i] if piece.name == layout.seen(n_files + i)]
-            for i in range(len(counts))
-        ]
-        counts = [task.reading(tuple(pieces)) for task, pieces in zip(counts, seen, strict=True)]
-    release.do(counts)
-    pieces = release.pieces("trace", "traces", "check-files")
-    tonight.read_notes(pieces, release.key, n_files + night.n_carried)
+    _number_atoms(release)
+    for step in (JOIN, TRACE, COUNT_TRACES):
+        release.do(step)
+    tonight.read_notes(release.written(RANGE_NOTES, TRACE_NOTES, LOOKED))
 
     def bundles() -> pa.Table:
-        return pa.concat_tables([read_slice(pieces.read(layout.bundles(i))) for i in range(night.n_atom_ranges)])
+        return pa.concat_tables(release.written(BUNDLES).read_all(BUNDLES))
 
     return night_checks(tonight, bundles)
 
 
-def _number_atoms(release: Release, n_files: int) -> None:
+def _number_atoms(release: Release) -> None:
     """Settle from which number the new atoms of each file of arrivals are numbered."""
-    looked = looked_at(release.pieces("check-files"), release.key, n_files)
     firsts, first = [], release.tonight.night.next_number
-    for one in looked:
+    for looked in release.written(LOOKED).read_all(LOOKED)[: release.planned.outline.n_files]:
         firsts.append(first)
-        first += one.numbers
-    name = NightLayout(release.key).numbering()
-    release.known["numbering"] = (release.run.put(name, to_json(firsts), "numbering"),)
-
-
-def _tracing(release: Release) -> list[Task]:
-    """Whose the rows of the candidate files are, and then the tasks that tell what the ledger has to hear of them."""
-    night, n_parts = release.tonight.night, len(release.planned.context.parts)
-    told = _only(release.checked, ROWS)
-    joins = release.receiving("join", n_parts + night.n_ranges, told, (*_PLANNED, "numbering"))
-    parts = release.also_reading("mark", joins[:n_parts])
-    return release.receiving("trace", night.n_ranges, release.do(parts + joins[n_parts:]), ("night",))
+        first += looked.numbers
+    release.know(NUMBERING, firsts)
 
 
 # --- The ledger ------------------------------------------------------------------------------------------------

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Any
 
 from microagg_core.errors import MicroaggError, sanitized
 from microagg_core.pages.operator.inputs import EXPECTED, RUN, read_inputs
 from microagg_core.plain import to_plain
+from microagg_core.release.audit import keep_document, read_document
 from microagg_core.release.manifest import Manifest
-from microagg_core.release.steps.audit import keep_document, read_document
+from microagg_core.release.records import MARKS
+from microagg_core.release.steps.drawn_rows import know_drafts
 from microagg_core.store.layout import AuditLayout
 from microagg_core.store.objects import Store
 from microagg_core.store.urls import shown
 from microagg_flows.release import Release
-from microagg_flows.trials import draw_neighbours, expect_release, save_drawn
+from microagg_flows.trials import draw_neighbours, expect_release
 
 #: A variable of the environment: with "off" a run makes no page, but keeps what it is made of, a look ahead apart.
 SWITCH = "MICROAGG_REPORT"
@@ -45,18 +48,15 @@ def write_page(release: Release) -> list[str]:
     return []
 
 
-def draw_for_page(release: Release) -> tuple[str, ...]:
-    """Draw the blocks that the page tries, so that scattering collects their rows; name what its tasks then read."""
+def draw_for_page(release: Release) -> None:
+    """Draw the blocks that the page tries, so that scattering collects their rows."""
     release.drawn = None
-    if _is_off() or release.marks or release.rebuilding or not _looks_ahead(release):
-        return ()
-    try:
-        release.drawn = draw_neighbours(release, for_page=True)
-        save_drawn(release, release.drawn[0])
-    except MicroaggError:  # the page will say it
-        release.drawn = None
-        return ()
-    return ("drafts",)
+    if _is_off() or release.has(MARKS) or release.rebuilding or not _looks_ahead(release):
+        return
+    with suppress(MicroaggError):  # the page will say it
+        drawn = draw_neighbours(release, for_page=True)
+        know_drafts(release, drawn[0].drafts, drawn[0].routes)
+        release.drawn = drawn
 
 
 def _is_off() -> bool:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from microagg_core.errors import MicroaggError, SpecError, StorageError
+from microagg_core.release.cleaning import clean_due
+from microagg_core.release.facts import meant_moment, settled_spec, staged_parts
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.revisions import Tombstone, read_tombstone
-from microagg_core.release.steps.cleaning import clean_due
-from microagg_core.release.steps.publishing import meant_moment, settled_spec, staged_parts
 from microagg_core.series.ledger import last_sound, ledger_of, move_aside
 from microagg_core.series.publications import manifests_of
 from microagg_core.series.voids import fill_nights

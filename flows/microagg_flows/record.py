@@ -39,9 +39,10 @@ from microagg_core.errors import (
 )
 from microagg_core.pages.release_report import release_document
 from microagg_core.plain import to_plain
+from microagg_core.release.cleaning import is_under_way
+from microagg_core.release.context import work_store
 from microagg_core.release.publish import new_attempt
-from microagg_core.release.steps.cleaning import is_under_way
-from microagg_core.release.steps.work import Run, work_store
+from microagg_core.release.step import Run
 from microagg_core.software import software
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.failures import impatient

@@ -16,15 +16,16 @@ from microagg_core.data.formats.reading import InputListing
 from microagg_core.inspect.check import Check
 from microagg_core.inspect.gate import Inspected
 from microagg_core.pages.plan_report import PlanReport
+from microagg_core.release.audit import Origin
+from microagg_core.release.context import work_store
+from microagg_core.release.facts import release_id
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.minisign import SecretKey
+from microagg_core.release.planned import Planned
 from microagg_core.release.publish import Published
 from microagg_core.release.signature import read_signing_key
-from microagg_core.release.steps.audit import Origin
+from microagg_core.release.step import Receipt
 from microagg_core.release.steps.measuring import Measured
-from microagg_core.release.steps.publishing import release_id
-from microagg_core.release.steps.routing import Planned
-from microagg_core.release.steps.work import Receipt, work_store
 from microagg_core.series.tonight import Tonight
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.objects import Store
@@ -63,7 +64,6 @@ class Release(RunWork):
     outcomes: list[StageOutcome] = field(default_factory=list)
     plan_report: PlanReport | None = None
     checks: list[Check] = field(default_factory=list)
-    scattered: list[Receipt] = field(default_factory=list)
     #: Which arrivals of a night wait for more.
     hold: Holding | None = None
     origin: Origin | None = None

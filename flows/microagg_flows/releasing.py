@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from microagg_core.errors import DataError, MicroaggError, TransientStorageError
 from microagg_core.pages.comparison_report import Expectation
 from microagg_core.pages.plan_report import PlanReport
-from microagg_core.release.steps.cleaning import clean_due
-from microagg_core.release.steps.publishing import meant_moment, release_id, settled_spec
+from microagg_core.release.cleaning import clean_due
+from microagg_core.release.facts import meant_moment, release_id, settled_spec
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
 from microagg_flows.clusters import executor_for

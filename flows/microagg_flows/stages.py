@@ -19,31 +19,45 @@ from microagg_core.errors import ClusterError, StorageError, TransientStorageErr
 from microagg_core.inspect.gate import refuse_failed
 from microagg_core.pages.plan_report import report_plan
 from microagg_core.plain import to_plain
+from microagg_core.release.audit import Origin, find_published, write_audit
+from microagg_core.release.cleaning import clean_due
+from microagg_core.release.context import CONTEXT, Context, cut_input, rough_moments
+from microagg_core.release.facts import release_facts, staged_parts
 from microagg_core.release.pages.pages import public_pages
+from microagg_core.release.pieces import Digest
+from microagg_core.release.planned import PLAN, SURVEY, Planned, write_plan
+from microagg_core.release.planning import make_plan, refuse_identifying_labels, refuse_unwise, told
 from microagg_core.release.publish import Upload, finish, publish
+from microagg_core.release.records import MARKS
 from microagg_core.release.revisions import existing
-from microagg_core.release.steps.access import try_work_area
-from microagg_core.release.steps.audit import Origin, find_published, write_audit
+from microagg_core.release.steps.anonymize import ANONYMIZE
+from microagg_core.release.steps.assemble import ASSEMBLE
 from microagg_core.release.steps.checking import (
+    CHECK_FILES,
+    EXPECTED,
+    NOTES,
+    distributions_of,
     inspect_files,
     moments_of_released,
     notes_of_input,
     run_checks,
-    save_distributions,
 )
-from microagg_core.release.steps.cleaning import clean_due
-from microagg_core.release.steps.cutting import cut_input
-from microagg_core.release.steps.keys import key_tasks, read_keys
+from microagg_core.release.steps.demands import DISTRIBUTIONS
+from microagg_core.release.steps.keys import KEYS, MERGE_KEYS, counted_keys
 from microagg_core.release.steps.measuring import measure_release
-from microagg_core.release.steps.oversize import Passes
-from microagg_core.release.steps.planning import make_plan, refuse_identifying_labels, refuse_unwise, told
-from microagg_core.release.steps.publishing import release_facts, staged_parts
-from microagg_core.release.steps.routing import Planned, load_survey, save_plan, save_survey
-from microagg_core.release.steps.scattering import refuse_lost, save_measure_scale
-from microagg_core.release.steps.survey import combine_survey
-from microagg_core.release.steps.units import draw_salt, refuse_repeated_units, unit_checks, unit_tasks
-from microagg_core.release.steps.work import Digest, load_context, rough_moments, save_context
-from microagg_core.runner import run_look, run_scan, run_upload
+from microagg_core.release.steps.scatter import MEASURE_SCALE, SCATTER, refuse_lost
+from microagg_core.release.steps.survey import CONFIDENTIAL, STATISTICS, SURVEY_PARTS, combine_survey
+from microagg_core.release.steps.units import (
+    REPEATED,
+    SALT,
+    UNIT_COLUMNS,
+    UNITS,
+    draw_salt,
+    refuse_repeated_units,
+    unit_checks,
+)
+from microagg_core.release.surroundings import try_work_area
+from microagg_core.runner import run_look, run_scan, run_upload, steps
 from microagg_core.spec.columns import resolve_schema
 from microagg_core.spec.loading import canonical
 from microagg_core.store.objects import Store
@@ -52,11 +66,6 @@ from microagg_flows.healing import run_healing
 from microagg_flows.pages import draw_for_page, write_page
 from microagg_flows.progress import awaited
 from microagg_flows.release import Release, StageOutcome
-from microagg_flows.run_work import PLANNED
-
-#: What every task knows once it is known what the records that are released have in common.
-_GROUPING = (*PLANNED, "scale", "distributions")
-
 
 # --- The stages ----------------------------------------------------------------------------------------------
 
@@ -90,23 +99,23 @@ def survey(release: Release) -> str:
         release.progress.say(remark)
     rough = rough_moments(spec, listing, schema)
     _refuse_wide(release, len(schema.travelling), max((moments.n for moments in rough), default=0))
-    release.known["context"] = save_context(run, spec, listing.schema, listing.parts, rough)
-    release.known["salt"] = (draw_salt(run),)
-    n_parts = len(listing.parts)
-    nights.identify(release, n_parts)
-    receipts = release.do(release.marked(release.tasks("survey", n_parts, ("context", "salt"))))
-    context = load_context(run, release.reads("context"))
-    checks = unit_checks(spec, context.schema)
-    looking = unit_tasks(receipts, len(checks), run)
-    refuse_repeated_units(spec, checks, looking, release.do(looking))
-    combined = combine_survey(spec, run.layout, release.pieces("survey"), context, n_parts)
-    release.known["survey"] = (save_survey(run, combined),)
-    counted = release.do(key_tasks(receipts, run))
+    release.know(CONTEXT, Context(spec, listing.schema, tuple(listing.parts), rough))
+    release.know_piece(SALT, draw_salt(run))
+    n_parts = release.counts["part"] = len(listing.parts)
+    nights.identify(release)
+    release.do(SURVEY_PARTS)
+    context = release.known(CONTEXT)
+    release.do(UNITS)
+    refuse_repeated_units(spec, unit_checks(spec, context.schema), release.written(REPEATED))
+    combined = combine_survey(spec, release.written(STATISTICS, CONFIDENTIAL, UNIT_COLUMNS), context)
+    release.know(SURVEY, combined)
+    counted = release.do(MERGE_KEYS)
+    release.drop_slices(SURVEY_PARTS)
     release.origin = origin.of_rows(nights.fingerprints(release, combined.fingerprints))
     if _is_published(release, release.replace):
         return _already(release)
     nights.refuse_overlaps(release)
-    arrivals = f", {combined.arrivals} of them arrivals" if release.marks else ""
+    arrivals = f", {combined.arrivals} of them arrivals" if release.has(MARKS) else ""
     survivors = f", {said}" if (said := release.tonight.in_words()) else ""
     return (
         f"{combined.rows} records in {n_parts} parts{arrivals}{survivors}, {sum(r.rows for r in counted)} blocking keys"
@@ -144,17 +153,14 @@ def _already(release: Release) -> str:
 def plan(release: Release) -> str:
     """Decide blocks, partitions and files; refuse what is unwise or does not fit."""
     spec, run = release.spec, release.run
-    context = load_context(run, release.reads("context"))
-    surveyed, counted = load_survey(run.pieces(release.reads("survey")), run.layout), release.pieces("keys")
-    keys = read_keys(counted.read_all(piece.name for piece in counted.pieces))
+    context, surveyed = release.known(CONTEXT), release.known(SURVEY)
+    keys = counted_keys(release.written(KEYS))
     refuse_identifying_labels(context.schema, surveyed, keys)
-    passes = Passes(
-        run, release.do, release.reads("context"), len(context.parts), release.pieces("survey"), release.marks
-    )
-    made = make_plan(spec, context, surveyed, keys, passes, release.hold)
-    outline, shards, piece = save_plan(run, made)
-    release.known["plan"] = (piece,)
-    release._planned = Planned.of(context, surveyed, outline, shards)
+    made = make_plan(spec, context, surveyed, keys, release, release.hold)
+    file = write_plan(run, made)
+    release.know(PLAN, file)
+    release._planned = Planned.of(context, surveyed, file.outline, file.shards)
+    release.counts |= {"partition": file.outline.n_partitions, "file": file.outline.n_files}
     report = report_plan(release.planned, made)
     release.plan_report = dataclasses.replace(report, night=nights.plan_of_night(release, made))
     refuse_unwise(spec, surveyed)
@@ -184,40 +190,32 @@ def _refuse_too_little_memory(
 
 def scatter(release: Release) -> str:
     """Cut every part's rows by partition."""
-    planned, n_parts = release.planned, len(release.planned.context.parts)
-    knowing = (*PLANNED, *(("night",) if release.atoms_of_parts else ()), *draw_for_page(release))
-    release.scattered = release.do(release.with_atoms(release.with_keys(release.tasks("scatter", n_parts, knowing))))
-    expected = planned.survey.arrivals - planned.outline.withheld_rows
-    refuse_lost(planned.outline, expected, release.scattered)
-    noted = notes_of_input(release.pieces("scatter"), release.layout, n_parts)
-    moments = moments_of_released(noted, len(planned.context.kinds))
-    release.known["scale"] = (save_measure_scale(release.run, moments),)
-    release.known["distributions"] = (save_distributions(release.run, planned, noted),)
-    return f"{sum(r.rows for r in release.scattered)} records in {planned.outline.n_partitions} partitions"
+    planned = release.planned
+    draw_for_page(release)
+    scattered = release.do(SCATTER)
+    refuse_lost(planned.survey.arrivals - planned.outline.withheld_rows, scattered)
+    noted = notes_of_input(release.written(EXPECTED))
+    release.know(MEASURE_SCALE, moments_of_released(noted, len(planned.context.kinds)))
+    release.know(DISTRIBUTIONS, distributions_of(planned, noted))
+    return f"{sum(r.rows for r in scattered)} records in {planned.outline.n_partitions} partitions"
 
 
 def anonymize(release: Release) -> str:
     """Run the algorithm on every block, and assemble the files that would be published."""
     outline, n_carried = release.planned.outline, release.tonight.night.n_carried
-    tasks = release.receiving("anonymize", outline.n_partitions + n_carried, release.scattered, _GROUPING)
-    grouped, carried = nights.split_scattered(release, tasks)
-    done = release.do(sorted(grouped, key=lambda t: -outline.seconds[t.number]))
-    nights.carry(release, carried)
-    release.do(release.receiving("assemble", outline.n_files, done, PLANNED))
+    release.do(ANONYMIZE, seconds=outline.seconds.tolist())
+    nights.carry(release)
+    release.do(ASSEMBLE)
+    release.drop_slices(ANONYMIZE)
     return f"{outline.n_blocks} blocks anonymized, {outline.n_files + n_carried} files assembled"
 
 
 def validate(release: Release) -> str:
     """The gate: re-read what would be published, and compare it with what was noted of the input."""
-    n_files, n_carried = release.planned.outline.n_files, release.tonight.night.n_carried
-    knowing = (*PLANNED, "distributions", *(("night",) if release.tonight.has_units else ()))
-    tasks = release.receiving("check-files", n_files + n_carried, nights.digests_of_survivors(release), knowing)
-    release.checked = release.do(nights.checking(release, tasks, n_files))
-    carried, n_parts = nights.carried_files(release), len(release.planned.context.parts)
-    files = inspect_files(release.pieces("check-files"), release.layout, release.planned, carried)
-    noted = notes_of_input(release.pieces("scatter"), release.layout, n_parts)
-    used = release.run.pieces(release.reads("distributions"))
-    release._inspected = files
+    release.checked = release.do(CHECK_FILES) + nights.check_survivors(release)
+    files = release._inspected = inspect_files(release.written(NOTES), release.planned)
+    noted, used = notes_of_input(release.written(EXPECTED)), release.known(DISTRIBUTIONS)
+    carried = nights.carried_files(release)
     release.checks = run_checks(release.run, release.planned, files, noted, used, carried)
     refuse_failed(release.checks)
     release.checks += nights.trace(release)
@@ -227,8 +225,9 @@ def validate(release: Release) -> str:
 
 def measure(release: Release) -> str:
     """Combine losses and risks from the blocks."""
-    anonymized, carried = release.pieces("anonymize"), nights.carried_files(release)
-    release._measured = measure_release(release.planned, release.layout, anonymized, release.inspected, carried)
+    release.drop_slices(SCATTER)
+    written, carried = release.written(*ANONYMIZE.writes), nights.carried_files(release)
+    release._measured = measure_release(release.planned, written, release.inspected, carried)
     figures = release.measured.figures.of_grouped
     if not release.planned.outline.n_blocks:
         return "nobody arrived, so nothing was lost"
@@ -355,6 +354,7 @@ def run_stage(wanted: Stage, release: Release) -> StageOutcome | None:
     try:
         with awaited(release.progress, f"the stage {wanted.name}"):
             says = wanted.work(release)
+            _do_by_itself(wanted, release)
     except TransientStorageError:  # a store that does not answer cannot tell of another run either
         raise
     except StorageError:
@@ -377,6 +377,15 @@ def run_stage(wanted: Stage, release: Release) -> StageOutcome | None:
     release.outcomes.append(outcome)
     release.progress.say(f"{wanted.name:<10} {outcome.seconds:7.1f} s  {says}")
     return outcome
+
+
+def _do_by_itself(stage: Stage, release: Release) -> None:
+    """Do the steps that a stage does at its end without asking for each."""
+    for step in steps().values():
+        if step.by_itself and step.stage == stage.name and release.published is None:
+            release.do(step)
+            if step.tells is not None:
+                release.progress.say(step.tells(release.written(*step.writes)))
 
 
 def run_until(last: str, release: Release, run: Callable[[Stage, Release], object] | None = None) -> None:

@@ -13,16 +13,15 @@ import pyarrow as pa
 
 from microagg_core.compare.drawing import MOST_ROWS, PAGE_ROWS, SECONDS, Drawn, Surveyed, draw_blocks, only_asked
 from microagg_core.compare.grid import Budget, Setting, neighbours
-from microagg_core.compare.trial import Expected, Trial, read_trials, save_trials, trial_names
+from microagg_core.compare.trial import PLANNED_TRIALS, TRIALS, TRY, Expected, Trial
 from microagg_core.errors import sanitized
 from microagg_core.group.metrics.statistics import significant
 from microagg_core.pages.comparison_report import Expectation
-from microagg_core.release.steps.drawn_rows import drawn_rows_name, save_drafts
-from microagg_core.release.steps.keys import read_keys
-from microagg_core.release.steps.oversize import Passes
+from microagg_core.release.records import MARKS
+from microagg_core.release.steps.drawn_rows import DRAFT_ROUTES, DRAFTS, DRAW_ROWS, know_drafts
+from microagg_core.release.steps.keys import KEYS, counted_keys
 from microagg_flows.progress import awaited
 from microagg_flows.release import Release
-from microagg_flows.run_work import PLANNED
 
 _NIGHT = "of a night of a series nothing is expected, as its survivors are not grouped again"
 
@@ -43,7 +42,7 @@ def expect_release(release: Release, *, for_page: bool = False) -> Expectation:
     """
     try:
         with awaited(release.progress, "what is to be expected"):
-            expected, left_out = ((), (_NIGHT,)) if release.marks else _neighbours_tried(release, for_page)
+            expected, left_out = ((), (_NIGHT,)) if release.has(MARKS) else _neighbours_tried(release, for_page)
     except Exception as error:
         raise sanitized(error, "what is to be expected of the plan") from None
     plan, spec = release.planned, release.spec
@@ -79,8 +78,7 @@ def _as_planned(release: Release, expected: Expected) -> Expected:
 
 def blocking_keys(release: Release) -> pa.Table:
     """Read the keys that were counted, of all input parts."""
-    counted = release.pieces("keys")
-    return read_keys(counted.read_all(piece.name for piece in counted.pieces))
+    return counted_keys(release.written(KEYS))
 
 
 def try_settings(release: Release, keys: pa.Table, settings: Sequence[Setting], budget: Budget) -> Trials:
@@ -97,30 +95,18 @@ def _tried(release: Release, drawn: Drawn) -> Trials:
 
 def _drawn(release: Release, keys: pa.Table, settings: Sequence[Setting], budget: Budget) -> Drawn:
     plan = release.planned
-    passes = Passes(
-        release.run, release.do, release.reads("context"), len(plan.context.parts), release.pieces("survey")
-    )
-    return draw_blocks(Surveyed(plan.context, plan.survey, keys, passes, release.hold), settings, budget)
+    return draw_blocks(Surveyed(plan.context, plan.survey, keys, release, release.hold), settings, budget)
 
 
 def _made(release: Release, drawn: Drawn) -> tuple[Trial, ...]:
-    layout, n_parts, n_trials = release.layout, len(release.planned.context.parts), len(drawn.trials)
-    known = (*PLANNED, "drafts")
-    written = [drawn_rows_name(layout, part) for part in range(n_parts)] + trial_names(layout, n_trials)
     try:
         if release.drawn is None:
-            save_drawn(release, drawn)
-            release.do(release.with_keys(release.tasks("draw-rows", n_parts, known)))
-        collected = release.pieces("scatter" if release.drawn else "draw-rows")
-        rows = tuple(piece for piece in collected.pieces if piece.name in written)
-        release.known["trials"] = (save_trials(release.run, drawn.trials),)
-        release.do([task.reading(rows) for task in release.tasks("expect", n_trials, (*known, "trials"))])
-        return read_trials(release.pieces("expect"), layout, n_trials)
+            know_drafts(release, drawn.drafts, drawn.routes)
+            release.do(DRAW_ROWS)
+        release.know(PLANNED_TRIALS, tuple(drawn.trials))
+        release.do(TRY, n=len(drawn.trials))
+        return tuple(release.written(TRIALS).read_all(TRIALS))
     finally:
-        saved = [piece for name in ("drafts", "trials") for piece in release.known.get(name, ())]
-        release.work.delete_many([*written, *(piece.name for piece in saved)])
-
-
-def save_drawn(release: Release, drawn: Drawn) -> None:
-    """Write the drafts where workers find them."""
-    release.known["drafts"] = save_drafts(release.run, drawn.drafts, drawn.routes)
+        for name in (*(output.name for output in (DRAFTS, DRAFT_ROUTES, PLANNED_TRIALS)), DRAW_ROWS.name, TRY.name):
+            release.work.delete_all(release.layout.objects(name))
+        release.forget_steps(DRAW_ROWS, TRY)

@@ -20,7 +20,7 @@ import pandas as pd
 import pyarrow as pa
 
 from microagg_core.compare.grid import chosen_algorithms, reasons_by_name, refuse_small_k
-from microagg_core.data.formats.reading import list_input, read_part, read_schema, with_guessed_types
+from microagg_core.data.formats.reading import input_format, list_input, read_part
 from microagg_core.data.kinds.encoding import QuasiIdentifiers
 from microagg_core.data.kinds.registry import kind_for
 from microagg_core.data.places import Input
@@ -117,8 +117,9 @@ def read_columns(url: str, names: Sequence[str]) -> pd.DataFrame:
         SpecError: a column that the file does not have.
         DataError: a column of text, or missing values.
     """
-    source = with_guessed_types(Input(url=url))
-    schema = read_schema(source)
+    form, source = input_format(Input(url=url)), Input(url=url)
+    source = form.with_guessed_types(source)
+    schema = form.schema(source)
     unknown = [name for name in names if name not in schema.names]
     if unknown:
         raise SpecError(f"--quasi-identifiers: {url} has no column {unknown[0]!r}; it has {', '.join(schema.names)}")

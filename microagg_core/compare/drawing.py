@@ -27,12 +27,13 @@ from microagg_core.blocks.strata import Strata, StrataRules, plan_strata
 from microagg_core.compare.grid import Budget, Setting
 from microagg_core.compiling import grouping_parts, needed_parts
 from microagg_core.errors import DataError
+from microagg_core.release.context import Context
+from microagg_core.release.steps.cuts import read_samples, surveyed_samples
 from microagg_core.release.steps.drawn_rows import Cut, Draft, DrawnBlock
-from microagg_core.release.steps.oversize import Passes, read_samples, surveyed_samples
 from microagg_core.release.steps.sampling import Drawn as PartSample
 from microagg_core.release.steps.sampling import uniform
 from microagg_core.release.steps.survey import Survey
-from microagg_core.release.steps.work import Context
+from microagg_core.release.wiring import StepsDone
 from microagg_core.spec.release import ReleaseSpec
 
 #: Records that a plan groups for one k: enough blocks for a loss that is off by some percent. Smaller inputs are whole.
@@ -100,14 +101,14 @@ class Surveyed:
     survey: Survey
     keys: pa.Table
     #: Reads what the survey sampled.
-    passes: Passes
+    done: StepsDone
     #: Which records of a first night wait for more.
     hold: Holding | None = None
 
     @cached_property
     def samples(self) -> list[tuple[int, PartSample]]:
         """The survey's sample of each part, 2 million records at most: read once for all k."""
-        return list(read_samples(self.passes))
+        return list(read_samples(self.done))
 
 
 def draw_blocks(known: Surveyed, settings: Sequence[Setting], budget: Budget) -> Drawn:

@@ -42,21 +42,19 @@ from microagg_core.inspect.limits.linkage import EVERY_COLUMN, RightLinks
 from microagg_core.inspect.risk.inference import Inference
 from microagg_core.inspect.risk.labels import label_lines
 from microagg_core.kernels.tools.hashing import mix_words
-from microagg_core.plain import PlainFloats, from_json, to_json
+from microagg_core.plain import PlainFloats
+from microagg_core.release.context import Context
+from microagg_core.release.planned import PLANNED, Planned, load_planned
+from microagg_core.release.step import JsonOutput, Step, Work
 from microagg_core.release.steps.demands import PartitionDemands, protection_of
-from microagg_core.release.steps.drawn_rows import Draft, load_drafts, read_drawn_rows
+from microagg_core.release.steps.drawn_rows import DRAFTS, DRAWN_ROWS, Draft, read_drawn_rows
 from microagg_core.release.steps.measuring import proved_figures
-from microagg_core.release.steps.pieces import Piece, Pieces
-from microagg_core.release.steps.routing import Planned, load_planned
-from microagg_core.release.steps.work import Context, Receipt, Run, Task
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.store.layout import RunLayout
 
 #: What is grouped before the clock starts, so that kernels are loaded by then: as much as takes so long, by the model.
 _LOADING_SECONDS = 0.5
 #: Digits of seconds: more of them differ from one time to the next.
 _DIGITS_OF_TIME = 3
-_MAKER = "trials"
 
 
 @dataclass(frozen=True)
@@ -141,41 +139,36 @@ def standard_error(weights: Floats, lost: Floats, squares: Floats | Ints) -> flo
 # --- The step --------------------------------------------------------------------------------------------------
 
 
-def save_trials(run: Run, trials: Sequence[PlannedTrial]) -> Piece:
-    """Write what is to be tried where workers find it, a trial for each task."""
-    return run.put(run.layout.plan_file("expected-trials.json"), to_json(tuple(trials)), _MAKER)
+#: What is to be tried, a trial for each task; and what came of each.
+PLANNED_TRIALS = JsonOutput("planned-trials", tuple[PlannedTrial, ...])
+TRIALS = JsonOutput("trials", Trial)
 
 
-def try_setting(task: Task) -> Receipt:
+def try_setting(work: Work) -> int:
     """Group the drawn rows by one setting, and measure."""
-    planned = load_planned(task)
-    trials = from_json(tuple[PlannedTrial, ...], task.pieces.read(task.layout.plan_file("expected-trials.json")))
-    trial = trials[task.number]
+    planned, trial = load_planned(work), work.load(PLANNED_TRIALS)[work.number]
     compile_parts(trial.setting.parts(trial.proves, bool(protection_of(planned.context).of_groups)))
     try:
-        made = _Trying.of(task, planned, trial).result()
+        made = _Trying.of(work, planned, trial).result()
     except DataError as error:
         made = Trial(None, error.message)
     except MicroaggError:
         raise
     except Exception as error:  # a release with this setting would end with it; others need not
         made = Trial(None, sanitized(error, "grouping with these settings").message)
-    piece = task.put(_figures_name(task.layout, task.number), to_json(made))
-    return Receipt(task.step, task.number, made.expected.drawn_records if made.expected else 0, (piece,))
+    work.write(TRIALS, made)
+    return made.expected.drawn_records if made.expected else 0
 
 
-def read_trials(pieces: Pieces, layout: RunLayout, n_trials: int) -> tuple[Trial, ...]:
-    data = pieces.read_all(_figures_name(layout, j) for j in range(n_trials))
-    return tuple(from_json(Trial, of_trial) for of_trial in data)
-
-
-def trial_names(layout: RunLayout, n_trials: int) -> list[str]:
-    """Name all that workers may write of so many trials."""
-    return [_figures_name(layout, j) for j in range(n_trials)]
-
-
-def _figures_name(layout: RunLayout, trial: int) -> str:
-    return layout.plan_file(f"expected-{trial}.json")
+TRY = Step(
+    name="expect",
+    stage="report",
+    per="setting",
+    does=try_setting,
+    knows=(*PLANNED, DRAFTS, PLANNED_TRIALS),
+    all=(DRAWN_ROWS,),
+    writes=(TRIALS,),
+)
 
 
 # --- Rows ------------------------------------------------------------------------------------------------------
@@ -195,8 +188,8 @@ class _Rows:
     sizes: Ints
 
     @classmethod
-    def of(cls, task: Task, planned: Planned, draft: Draft, number: int) -> _Rows:
-        table, place = read_drawn_rows(task, len(planned.context.parts), number)
+    def of(cls, work: Work, planned: Planned, draft: Draft, number: int) -> _Rows:
+        table, place = read_drawn_rows(work, number)
         # The size of a piece is known from a sample: it may have fewer records than were thought.
         order = np.flatnonzero(np.bincount(place, minlength=len(draft.blocks))[place] >= draft.k)
         order = order[np.argsort(place[order], kind="stable")]
@@ -268,9 +261,9 @@ class _Trying:
     weights: Floats
 
     @classmethod
-    def of(cls, task: Task, planned: Planned, trial: PlannedTrial) -> _Trying:
-        draft = load_drafts(task)[trial.draft]
-        rows = _Rows.of(task, planned, draft, trial.draft)
+    def of(cls, work: Work, planned: Planned, trial: PlannedTrial) -> _Trying:
+        draft = work.load(DRAFTS)[trial.draft]
+        rows = _Rows.of(work, planned, draft, trial.draft)
         scale, spec = rows.scale(planned, draft), trial.setting.applied(planned.context.spec)
         demands = None
         if spec.protect is not None:

@@ -36,7 +36,7 @@ def _records(n: int, p: int) -> Floats:
 
 def _hash_tables() -> None:
     from microagg_core.data.tables.hashing import hash_rows
-    from microagg_core.inspect.sketches import sketch_of
+    from microagg_core.inspect.samples import sketch_of
     from microagg_core.kernels.tools.hashing import mix_words
 
     columns = [["a", None], [b"", b"b"], [1, None], [0.5, 1.0], [True, None], [Decimal("1.5"), None], [None, None]]
@@ -99,8 +99,7 @@ def _prove_prices() -> None:
 def _protect() -> None:
     from microagg_core.inspect.demand import Demand
     from microagg_core.inspect.distributions import Distribution
-    from microagg_core.inspect.protect.block import block_demands
-    from microagg_core.inspect.protect.protecting import protected_groups
+    from microagg_core.inspect.protect.groups import block_demands, protected_groups
 
     values = pa.array(np.arange(_FEW) // 3)
     whole = Distribution.of(values)

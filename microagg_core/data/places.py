@@ -19,7 +19,7 @@ _IN_BRACES = re.compile(r"\{([^{}]*)\}")
 
 
 def with_known_names(url: str) -> str:
-    """The URL, unless a name in braces is none of those that a run knows.
+    """Refuse a URL with a name in braces that is none of those that a run knows.
 
     >>> with_known_names("s3://registry/{date}/*.parquet")
     's3://registry/{date}/*.parquet'
@@ -43,7 +43,7 @@ def without_names(url: str) -> str:
 
 
 def filled_in(url: str, identity: str, day: datetime.date) -> str:
-    """The URL with what its names stand for.
+    """Replace the names in a URL by what they stand for.
 
     >>> filled_in("s3://registry/{date}/*.parquet", "2026-11-18", datetime.date(2026, 11, 18))
     's3://registry/2026-11-18/*.parquet'
@@ -71,7 +71,7 @@ _HARMLESS = {
 
 
 def looks_secret(key: object) -> bool:
-    """Whether a key is the name of a credential.
+    """Tell whether a key is the name of a credential.
 
     >>> looks_secret("aws_secret_access_key"), looks_secret("endpoint_url")
     (True, False)
@@ -80,7 +80,7 @@ def looks_secret(key: object) -> bool:
 
 
 def secrets_in(options: Any, loc: Loc = (), harmless: set[str] | None = None) -> Iterator[tuple[Loc, str]]:
-    """Every place below ``options`` that holds a credential, with a sentence that does not show it.
+    """Yield every place below ``options`` that holds a credential, with a sentence that does not show it.
 
     Where names of harmless options are given, text under any other name counts as one.
 
@@ -105,7 +105,7 @@ def secrets_in(options: Any, loc: Loc = (), harmless: set[str] | None = None) ->
 
 
 def secret_options(options: dict[str, Any]) -> Iterator[tuple[Loc, str]]:
-    """Every place in options of a file system that holds a credential, or text that may be one.
+    """Yield every place in options of a file system that holds a credential, or text that may be one.
 
     >>> [loc for loc, _ in secret_options({"pat": "x", "anon": True, "client_kwargs": {"endpoint_url": "http://a"}})]
     [('pat',)]

@@ -46,7 +46,7 @@ class Candidates:
         self._trees: dict[bytes, _Tree] = {}
 
     def by_chance(self, own: Ints) -> Floats:
-        """The chance of each record of these combinations, for who picks any record of its label and missing values."""
+        """Compute the chance of each record, for who picks any record of its label and missing values."""
         return 1.0 / np.bincount(self._keys, self._sizes)[self._keys[own]]
 
     def link(self, values: Floats, own: Ints) -> Linked:
@@ -79,7 +79,7 @@ class Candidates:
         return np.ascontiguousarray(self._points[order].T), self._sizes[order], place
 
     def _compared(self, values: Floats, own: Ints) -> tuple[Bools, Ints]:
-        """Whether the own combination is one of the nearest, and how many records these have: all are compared."""
+        """Compare all: whether the own combination is one of the nearest, and how many records these have."""
         points, sizes, place = self._in_order
         behind = np.cumsum(self._rivals)
         last = behind[self._keys[own]]
@@ -87,7 +87,6 @@ class Candidates:
         return weigh_nearest(points, sizes, np.ascontiguousarray(values), first, last, place[own], SAME)
 
     def _grown(self, keys: Bools) -> _Tree:
-        """The tree of the combinations of some keys."""
         name = keys.tobytes()
         if name not in self._trees:
             some = np.flatnonzero(keys[self._keys])
@@ -108,7 +107,7 @@ class Sought:
 
     @classmethod
     def of(cls, means: Floats, missing: Bools, labels: Ints, sizes: Ints, own: Ints) -> Sought:
-        """What of all combinations is there for these records."""
+        """Leave out labels in which nobody is asked for."""
         asked = np.bincount(labels[own], minlength=int(labels.max(initial=-1)) + 1) > 0
         if asked.all():
             return cls(means, missing, labels, sizes, own)
@@ -118,7 +117,6 @@ class Sought:
 
     @cached_property
     def candidates(self) -> Candidates:
-        """As somebody sees them who knows all quasi-identifiers."""
         return Candidates(self.means, self.missing, self.labels, self.sizes)
 
     def candidates_of(self, attributes: tuple[int, ...]) -> Candidates:
@@ -130,7 +128,7 @@ class Sought:
 
 
 class _Tree:
-    """A tree of points, in which those whom nobody confuses lie farther apart than anything is looked for."""
+    """A tree of points, in which those that nobody confuses lie farther apart than anything is looked for."""
 
     def __init__(self, points: Floats, keys: Ints, sizes: Ints, combinations: Ints) -> None:
         self._combinations = combinations
@@ -141,7 +139,7 @@ class _Tree:
         self._reach = 0.0
 
     def near(self, values: Floats, own: Ints) -> tuple[Bools, Floats]:
-        """Whether the own combination is one of the nearest, and how many records these have."""
+        """Tell whether the own combination is one of the nearest, and how many records these have."""
         mine = self._point[np.searchsorted(self._combinations, own)]
         hit, weights = np.ones(len(own), dtype=np.bool_), self._weights[mine]
         if len(self._points) > 1:
@@ -172,14 +170,13 @@ class _Tree:
 
 
 def _points_once(points: Floats, keys: Ints) -> tuple[Ints, Ints]:
-    """A number for each point of a key, equal ones the same; and where each of them is first."""
+    """Number the points of keys, equal ones the same; and find where each is first."""
     numbers = _distinct([keys, *points.T])
     first: Ints = np.unique(numbers, return_index=True)[1].astype(np.int64)
     return numbers, first
 
 
 def _distinct(columns: list[NDArray[Any]]) -> Ints:
-    """A number for each row, 0, 1, ..., the same for rows that are equal in all columns."""
     codes = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
         values, places = np.unique(column, return_inverse=True)

@@ -67,7 +67,6 @@ class Promise:
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """The columns whose combinations are k-anonymous."""
         return (*self.blocking, *(column.name for column in self.schema.quasi_identifiers))
 
     def distribution(self, column: str) -> Distribution | None:
@@ -95,17 +94,15 @@ class ReleasedFile:
 
     @property
     def came(self) -> list[pa.ChunkedArray]:
-        """The quasi-identifiers as they came in; of survivors none, as nobody keeps them."""
+        """Quasi-identifiers as they came in; of survivors none, as nobody keeps them."""
         return [] if self.is_carried else [self.origins[f"q{j}"] for j in range(len(self.promise.kinds))]
 
     @cached_property
     def combinations(self) -> tuple[Ints, Ints]:
-        """The number of each row's released combination, and the first row of each."""
         return combinations([self.table[name] for name in self.promise.key_columns], self.table.num_rows)
 
     @cached_property
     def exposure(self) -> Exposure:
-        """What the file shows, beside what the input has of the records that are asked."""
         promise = self.promise
         # Of survivors it is not counted how their values are distributed.
         known = () if self.is_carried else promise.distributions
@@ -156,7 +153,6 @@ class Inspection(ABC, Generic[N]):
 
     @property
     def key(self) -> str:
-        """The name of its notes."""
         return f"{self.family}: {self.name}"
 
     @abstractmethod
@@ -214,7 +210,7 @@ class RiskMeasure(Inspection[N]):
 
 
 def share(part: float, whole: float) -> float | None:
-    """A share to six digits; None of nothing.
+    """Divide to six digits; None of nothing.
 
     >>> share(1, 3), share(0, 0)
     (0.333333, None)
@@ -260,15 +256,14 @@ class Limit(GateCheck[Shown]):
 
     @abstractmethod
     def limits(self, protection: Protection) -> dict[str, float]:
-        """What is demanded, column by column."""
+        """List what is demanded, by column."""
 
     @abstractmethod
     def show(self, exposure: Exposure, column: str) -> float | None:
-        """What released combinations, of which there are some, show of a column; None where nobody can tell."""
+        """Say what released combinations, of which there are some, show of a column; None where nobody can tell."""
 
     @abstractmethod
-    def holds(self, figure: float, limit: float) -> bool:
-        """Whether what is shown is within a limit."""
+    def holds(self, figure: float, limit: float) -> bool: ...
 
     @abstractmethod
     def breach(self, column: str, limit: float) -> str:
@@ -289,7 +284,7 @@ class Limit(GateCheck[Shown]):
         return Shown(0, {}, self.how)
 
     def shares(self, total: Shown) -> dict[str, float | None]:
-        """The figures of a whole release: sums become shares of its records."""
+        """Turn the notes of a release into figures: sums become shares of its records."""
         if self.how != "sum":
             return total.figures
         return {name: None if n is None else n / max(1, total.rows) for name, n in total.figures.items()}

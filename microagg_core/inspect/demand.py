@@ -45,17 +45,16 @@ class Demand:
 
     @property
     def is_of_groups(self) -> bool:
-        """Whether groups have to be made so; a limit of inference is a condition of the gate alone."""
+        """Groups have to be made so; a limit of inference is a condition of the gate alone."""
         return self.distinct > 0 or self.t is not None
 
     def promise(self) -> dict[str, Any]:
-        """What a manifest promises of it."""
         return {
             name: value for name, value in (("distinct", self.distinct or None), ("t", self.t)) if value is not None
         }
 
     def codes(self, values: pa.ChunkedArray | pa.Array, whole: Distribution | None) -> Ints:
-        """A number for each value; where closeness is demanded, its place among the values of the whole."""
+        """Number values; where closeness is demanded, by their places among the values of the whole."""
         return codes_of(values) if self.t is None or whole is None else whole.codes(values)
 
     def broken(self, codes: Ints, labels: Ints, whole: Distribution | None) -> Bools:
@@ -93,7 +92,6 @@ class Protection:
 
     @property
     def of_groups(self) -> tuple[Demand, ...]:
-        """What every group has to hold."""
         return tuple(demand for demand in self.columns if demand.is_of_groups)
 
     def wants_closeness(self, column: str) -> bool:

@@ -33,21 +33,21 @@ class Disclosure:
     by_chance: float = 0.0
 
     def is_acknowledged(self, names: Iterable[str]) -> bool:
-        """Whether these names are all of its columns: one more column is another thing."""
+        """Ask for all of its columns: one more column is another thing."""
         return set(self.columns) <= set(names)
 
     def sentence(self) -> str:
-        """What it is, without advice."""
+        """Say what is disclosed, without advice."""
         return f"{_columns(self.columns)} {_SENTENCES[self.what](self)}"
 
     def refusal(self) -> str:
-        """What it is, and what to do."""
+        """Say what is disclosed, and what to do."""
         listed = self.columns[0] if len(self.columns) == 1 else ", ".join(self.columns)
         return f"{self.sentence()}; {_CURES[self.what]}, or list {listed} under acknowledge.{self.what}"
 
 
 def in_percent(share: float) -> str:
-    """A share in whole percents; all but a few are not called all.
+    """Write a share in whole percents; all but a few are not called all.
 
     >>> in_percent(0.724), in_percent(0.9996), in_percent(1.0)
     ('72 %', 'more than 99 %', '100 %')

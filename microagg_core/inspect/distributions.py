@@ -44,7 +44,7 @@ _EXACT = 2**60
 
 
 def is_ordered_type(kind: pa.DataType) -> bool:
-    """Whether values of this type have an order that means something.
+    """Tell types whose values have an order that means something.
 
     >>> is_ordered_type(pa.int8()), is_ordered_type(pa.date32()), is_ordered_type(pa.string())
     (True, True, False)
@@ -85,11 +85,10 @@ class GroupValues:
 
     @cached_property
     def first(self) -> Ints:
-        """Where each group starts."""
         return np.cumsum(self.sizes) - self.sizes
 
     def parts(self, n_groups: int) -> Iterator[GroupValues]:
-        """The same, so many groups at a time."""
+        """Cut into parts of so many groups."""
         ends = np.append(self.first, len(self.codes))
         for start in range(0, len(self.sizes), n_groups):
             stop = min(start + n_groups, len(self.sizes))
@@ -97,7 +96,6 @@ class GroupValues:
 
     @cached_property
     def is_new(self) -> Bools:
-        """Where a group has a value for the first time."""
         new = np.ones(len(self.codes), dtype=np.bool_)
         np.not_equal(self.codes[1:], self.codes[:-1], out=new[1:])
         new[self.first] = True
@@ -111,7 +109,6 @@ class GroupValues:
 
     @cached_property
     def missing(self) -> Ints:
-        """Count the records of each group that have no value."""
         met = np.append(0, np.cumsum(self.codes == 0))
         return np.asarray(met[self.first + self.sizes] - met[self.first])
 
@@ -142,7 +139,7 @@ def codes_of(column: pa.ChunkedArray | pa.Array) -> Ints:
     return np.asarray(pc.fill_null(pc.dictionary_encode(keys).indices, -1)).astype(np.int64) + 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Distribution:
     """Null and the distinct values of a column, ascending, and how many records have each; of null perhaps none.
 
@@ -170,7 +167,6 @@ class Distribution:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether the values have an order that means something; else they are names."""
         return is_ordered_type(self.values.type)
 
     @cached_property
@@ -179,7 +175,6 @@ class Distribution:
 
     @cached_property
     def valued(self) -> int:
-        """Records that have a value."""
         return self.total - int(self.counts[0])
 
     @cached_property
@@ -189,11 +184,10 @@ class Distribution:
 
     @cached_property
     def _prefix(self) -> Ints:
-        """Sums of what is cumulative, before each value and at the end."""
         return np.concatenate([[0], np.cumsum(self.cumulative)])
 
     def codes(self, column: pa.ChunkedArray | pa.Array) -> Ints:
-        """The place of each value among the distinct ones, 0 where there is none; -1 for one that is not among them."""
+        """Code values by their place among the distinct ones: 0 where there is none, -1 for one that is not there."""
         keys = as_key(one_array(column))
         if pa.types.is_null(keys.type):
             return np.zeros(len(keys), dtype=np.int64)
@@ -203,7 +197,7 @@ class Distribution:
         return other is not None and self.values.equals(other.values) and np.array_equal(self.counts, other.counts)
 
     def distances(self, codes: Ints, labels: Ints) -> Floats:
-        """The distance of each group from the whole.
+        """Measure the distance of each group from the whole.
 
         Args:
             codes: of the records' values, each among the distinct ones.
@@ -214,7 +208,7 @@ class Distribution:
         return self.distances_of(GroupValues.of(codes, labels))
 
     def distances_of(self, groups: GroupValues) -> Floats:
-        """The same of groups whose values, each among the distinct ones, are in order."""
+        """Measure groups whose values, each among the distinct ones, are in order."""
         sizes, missing = groups.sizes, groups.missing
         far = np.asarray(np.abs(missing * self.total - sizes * self.counts[0]) / (sizes * max(self.total, 1)))
         has_value = missing < sizes
@@ -246,7 +240,7 @@ class Distribution:
         return np.asarray(moved / (size * self.valued * (last - 1)), dtype=np.float64)
 
     def _passed(self, groups: GroupValues, wide: bool) -> tuple[Ints, Ints]:
-        """For each record its rank in its group, and the value at which the whole's share reaches that of this rank.
+        """Rank each record in its group, and find the value at which the whole's share reaches that of this rank.
 
         Where that is depends on the rank and the group's size alone.
         """
@@ -260,7 +254,6 @@ class Distribution:
         return ranks[place], values[place]
 
     def _nominal(self, groups: GroupValues) -> Floats:
-        """Values that a group has, and all that it has not."""
         total, sizes, start = self.valued, groups.sizes, np.flatnonzero(groups.is_new)
         times, whole = np.diff(np.append(start, len(groups.codes))), self.counts[groups.codes[start]]
         first = np.cumsum(groups.distinct) - groups.distinct
@@ -325,7 +318,7 @@ class ValueCounts:
             self.give_up()
 
     def distribution(self) -> Distribution | None:
-        """What was counted, in order; None where there were too many distinct values."""
+        """Put what was counted in order; None where there were too many distinct values."""
         self._add_up()
         if self.is_given_up:
             return None
@@ -337,7 +330,7 @@ class ValueCounts:
 
 
 def _in_order(values: pa.Array) -> pa.Array:
-    """The order of distinct values: missing first, then ascending."""
+    """Order distinct values: missing first, then ascending."""
     if pa.types.is_null(values.type):
         return pa.array(np.arange(len(values)))
     sortable = values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values

@@ -92,7 +92,6 @@ class Exposure:
 
     @cached_property
     def sizes(self) -> Ints:
-        """Rows of each combination."""
         return np.bincount(self.groups)
 
     @cached_property
@@ -105,7 +104,6 @@ class Exposure:
 
     @cached_property
     def values_shown(self) -> tuple[ValuesShown, ...]:
-        """What combinations show of each confidential column."""
         return tuple(map(self._shown, self.confidential))
 
     def shown(self, column: str) -> ValuesShown:
@@ -120,7 +118,6 @@ class Exposure:
 
     @cached_property
     def sought(self) -> Sought:
-        """The combinations that records which are asked may be taken for."""
         own = np.zeros(0, dtype=np.int64) if self.asked is None else self.groups[self.asked.rows]
         return Sought.of(self.means, self.missing, self.labels, self.sizes, own)
 
@@ -213,7 +210,6 @@ def interval_widths(ascending: Floats, values: Floats, released: Floats) -> Floa
 
 
 def _released_offsets(encoding: Encoding, shown: pa.Table) -> tuple[Floats, Bools]:
-    """Released values as offsets from the input's origins, and which are missing."""
     offsets = np.empty((shown.num_rows, len(encoding.kinds)))
     missing = np.zeros(offsets.shape, dtype=np.bool_)
     for j, (kind, origin) in enumerate(zip(encoding.kinds, encoding.origins, strict=True)):

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -27,38 +26,34 @@ from microagg_core.inspect.contract import GateCheck, InputBatch, Inspection, Li
 from microagg_core.inspect.notes import Notes, total
 from microagg_core.registry import classes
 
-_FOLDER = "microagg_core.inspect"
+T = TypeVar("T")
 
 
-@cache
+def _members(folder: str, of: type[T]) -> tuple[T, ...]:
+    return tuple(member() for member in classes(f"microagg_core.inspect.{folder}", of))
+
+
 def checks() -> tuple[GateCheck[Any], ...]:
     """The checks of the gate, in the order of the manifest."""
-    own: list[GateCheck[Any]] = [check() for check in classes(f"{_FOLDER}.checks", GateCheck)]
-    return (*own, *limits())
+    return (*_members("checks", GateCheck), *limits())
 
 
-@cache
 def limits() -> tuple[Limit, ...]:
     """The checks of what is demanded besides k."""
-    return tuple(limit() for limit in classes(f"{_FOLDER}.limits", Limit))
+    return _members("limits", Limit)
 
 
-@cache
 def measures() -> tuple[RiskMeasure[Any], ...]:
     """The measures of disclosure risk, in the order of their figures."""
-    return tuple(measure() for measure in classes(f"{_FOLDER}.risk", RiskMeasure))
+    return _members("risk", RiskMeasure)
 
 
-@cache
 def inspections() -> tuple[Inspection[Any], ...]:
     """All that is noted of a file that would be published."""
-    folders = (classes(f"{_FOLDER}.{folder}", Inspection) for folder in ("risk", "portrait"))
-    others: list[Inspection[Any]] = [inspection() for folder in folders for inspection in folder]
-    return (*checks(), *others)
+    return (*checks(), *_members("risk", Inspection), *_members("portrait", Inspection))
 
 
 def note_types() -> dict[str, type[Any]]:
-    """The classes of notes by their keys."""
     return {inspection.key: inspection.notes for inspection in inspections()}
 
 
@@ -91,7 +86,6 @@ class PartNotes:
                 self._by_key[inspection.key] = notes if before is None else before + notes
 
     def finished(self) -> Notes:
-        """What there is to note of the whole part."""
         return Notes(self.rows, self._by_key)
 
 
@@ -109,7 +103,8 @@ class Inspected:
         Raises:
             KeyError: a check noted nothing of a file that it can look at.
         """
-        return cls(total(map(_noted, arrivals)), total(survivors))
+        keys = [check.key for check in checks()]
+        return cls(total(_complete(file, keys) for file in arrivals), total(survivors))
 
     @property
     def whole(self) -> Notes:
@@ -120,11 +115,10 @@ class Inspected:
         return self.whole.by_key.get(inspection.key)
 
 
-def _noted(file: Notes) -> Notes:
-    """The notes of a file, of which a check that forgot it must not pass."""
-    if file.readable:
-        for check in checks():
-            file.by_key[check.key]
+def _complete(file: Notes, keys: Iterable[str]) -> Notes:
+    """Take no notes of a readable file that a check forgot."""
+    for key in keys if file.readable else ():
+        file.by_key[key]
     return file
 
 
@@ -161,7 +155,6 @@ def refuse_failed(made: Sequence[Check]) -> None:
 
 
 def _wrong_columns(table: pa.Table, expected: pa.Schema) -> list[str]:
-    """Differences from the declared columns, in words."""
     if table.column_names != expected.names:
         extra = [n for n in table.column_names if n not in expected.names]
         lost = [n for n in expected.names if n not in table.column_names]

@@ -37,17 +37,15 @@ _GATHER_ROWS = 2**20
 
 
 def _names(columns: Sequence[str]) -> list[str]:
-    """Names of our own, which cannot collide with the count's."""
     return [f"c{i}" for i in range(len(columns))]
 
 
 def _values(column: pa.ChunkedArray) -> pa.Array:
-    """A column's values, which dictionaries of different parts have in common."""
+    """Decode a column, as dictionaries of different parts differ."""
     return one_array(column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column)
 
 
 def _bits(array: pa.Array) -> pa.Array:
-    """Values in a form in which equal means the same bits."""
     unsigned = {pa.float16(): pa.uint16(), pa.float32(): pa.uint32(), pa.float64(): pa.uint64()}.get(array.type)
     return array if unsigned is None else array.view(unsigned)
 
@@ -66,7 +64,6 @@ def _counted(table: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 
 def _summed(tables: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:
-    """One row for each combination, with its counts added up."""
     whole = pa.concat_tables(tables)
     names = _names(columns)
     # One thread: Dask owns the cores.
@@ -75,8 +72,6 @@ def _summed(tables: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:
 
 
 class _Counts:
-    """Combinations with their counts, gathered until there are enough to be worth adding up."""
-
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = columns
         self._gathered: list[pa.Table] = []
@@ -153,7 +148,7 @@ class CombinationCounter:
         self._smallest_done = count if self._smallest_done is None else min(self._smallest_done, count)
 
     def failing(self) -> int:
-        """How many combinations stay below k; 0 is certain, more is to be confirmed by :meth:`recount`."""
+        """Count combinations that stay below k; 0 is certain, more is to be confirmed by :meth:`recount`."""
         return 0 if self._carried is None else int(self._carried.num_rows)
 
     def smallest(self) -> int:
@@ -184,7 +179,7 @@ class CombinationCounter:
         return both
 
     def to_table(self) -> pa.Table:
-        """The counter as a table, to be written and sent: the carried combinations with their counts."""
+        """Write the carried combinations with their counts into a table, to be stored and sent."""
         facts = {"columns": self.columns, "k": self.k, "smallest_done": self._smallest_done}
         empty = self._carried is None
         table = pa.table({_COUNT: pa.array([], pa.int64())}) if self._carried is None else self._carried
@@ -200,7 +195,7 @@ class CombinationCounter:
         return counter
 
     def recount(self) -> Recount:
-        """What counts the suspects over all parts again, and decides."""
+        """Start to count the suspects over all parts again."""
         return Recount(self.to_table())
 
 
@@ -237,7 +232,7 @@ class Recount:
                 self._take(_counted(batch, self.columns))
 
     def _take(self, counts: pa.Table) -> None:
-        """Keep what is suspect. Joins do not match nulls, so suspects are marked and added up instead."""
+        # Joins do not match nulls, so suspects are marked and added up instead.
         mark = 2**62
         marked = self._counts.set_column(
             self._counts.num_columns - 1, _COUNT, pc.add(self._counts.column(_COUNT), mark)
@@ -252,13 +247,11 @@ class Recount:
             self._take(counts)
 
     def to_table(self) -> pa.Table:
-        """The suspects with their counts so far."""
         return self._counts
 
     def failing(self) -> int:
-        """How many combinations have fewer than k records over all parts."""
         return int(pc.sum(pc.less(self._counts.column(_COUNT), self.k)).as_py() or 0)
 
     def smallest(self) -> int:
-        """The smallest number of records of a suspect combination; 0 where there is no suspect."""
+        """Smallest number of records of a suspect combination; 0 where there is no suspect."""
         return int(pc.min(self._counts.column(_COUNT)).as_py() or 0)

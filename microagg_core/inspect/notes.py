@@ -53,7 +53,6 @@ class Notes:
 
     @property
     def readable(self) -> bool:
-        """Whether inspections can look at the files."""
         return self.numbered and not self.wrong_columns
 
     def __add__(self, other: Notes) -> Notes:
@@ -64,7 +63,7 @@ class Notes:
         return Notes(self.rows + other.rows, by_key, wrong, self.numbered and other.numbered)
 
     def to_bytes(self) -> bytes:
-        """A line of JSON, and behind it the tables."""
+        """Write a line of JSON, and behind it the tables."""
         tables: list[bytes] = []
         by_key = {key: to_plain(notes, tables) for key, notes in self.by_key.items()}
         plain = [self.rows, by_key, self.wrong_columns, self.numbered, [len(table) for table in tables]]

@@ -2,8 +2,11 @@
 
 A record's distance from its group's mean is unknown to a reader; there are as many free unknowns for each attribute as
 records less groups. Figures are equations in them, so they are published only where unknowns abound, over the whole
-release, and to six significant digits; and with fewer, or not at all, where one group dominates them (see
-:mod:`microagg_core.inspect.dominance`).
+release, and to six significant digits; and with fewer, or not at all, where one group dominates them.
+
+A released figure is a sum over groups, of which a reader knows the means. Statistical offices ask of the total of a
+cell that whoever knows the second-largest contribution, and takes it off, comes no nearer to the largest than some
+percent of it (the p % rule). Here a contribution is a group's, which is at least that of any of its records.
 
 Figures are looked at together: what can be computed from others tells no more than these do. A total over attributes of
 which one has fewer digits is the total of what is published of each.
@@ -31,19 +34,118 @@ from microagg_core.group.metrics.statistics import (
     losses_of,
     significant,
 )
-from microagg_core.inspect.dominance import Dominated, Rounded, hiding, hiding_decimals
 
+#: What all but the two largest groups make of a sum is at least this share of what the largest makes. A reader who
+#: guesses the rest to within a fifth, from the means beside it, is then off by 21 % of the largest. Most sums are of
+#: squares, and 1.1 ** 2 = 1.21: so he is off by a tenth of how far each record lies from its group's mean, at least.
+REST_OF_LARGEST = 0.21 / 0.2
+#: Digits of a figure that no group dominates.
+MOST_DIGITS = 6
 _FREE_FOR_TOTALS = 7
 _FREE_FOR_ATTRIBUTES = 50
+
+
+# --- The rule of dominance -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Dominated:
+    """A sum over groups, with what the two that contribute most make of it."""
+
+    total: float
+    first: float
+    second: float
+
+    @property
+    def lacking(self) -> float:
+        """Shortfall of the rest from the rule; as much has to be hidden by rounding.
+
+        >>> round(Dominated(10.0, 8.0, 1.5).lacking, 6), Dominated(20.0, 8.0, 1.5).lacking
+        (7.9, 0.0)
+        """
+        rest = max(self.total - self.first - self.second, 0.0)
+        return max(REST_OF_LARGEST * self.first - rest, 0.0)
+
+
+@dataclass(frozen=True)
+class Rounded:
+    """A figure as it is published, and how far from it the true one is at most; 0 stands for six digits."""
+
+    value: float
+    within: float = 0.0
+
+    @classmethod
+    def computed(cls, value: float, within: float) -> Rounded:
+        """Round a figure computed from others to no more digits than these give it.
+
+        >>> Rounded.computed(12.3456789, 0.4), Rounded.computed(12.3456789, 0.0)
+        (Rounded(value=12.3, within=0.45), Rounded(value=12.3457, within=0.0))
+        """
+        if not within or not math.isfinite(value):
+            return cls(to_digits(value, MOST_DIGITS))
+        decimals = -math.floor(math.log10(within))
+        return cls(round(value, decimals), float(f"{within + 0.5 * 10.0**-decimals:.2g}"))
+
+    def percent_of(self, whole: Rounded) -> Rounded:
+        """>>> Rounded(1.0).percent_of(Rounded(8.0))
+        Rounded(value=12.5, within=0.0)
+        """
+        value = percent(self.value, whole.value)
+        relative = whole.within / whole.value if whole.value else 0.0
+        return Rounded.computed(value, percent(self.within, whole.value) * (1 + relative) + value * relative)
+
 
 #: Figures by name; None: withheld.
 _Looked = Mapping[str, Rounded | None]
 
 
+def hiding(value: float, lacking: float, direction: str = decimal.ROUND_HALF_EVEN) -> Rounded | None:
+    """Round to as many digits as leave a figure unknown by ``lacking`` both ways; None where not one does.
+
+    >>> hiding(12.3456789, 0.0), hiding(12.3456789, 0.03), hiding(12.3456789, 7.0)
+    (Rounded(value=12.3457, within=0.0), Rounded(value=12.3, within=0.05), None)
+    """
+    if lacking <= 0.0 or not math.isfinite(value):
+        return Rounded(to_digits(value, MOST_DIGITS, direction))
+    greatest = math.floor(math.log10(abs(value))) if value else 0
+    for digits in range(MOST_DIGITS, 0, -1):
+        half = 10.0 ** (greatest - digits + 1) / 2
+        if half >= lacking:
+            within = half if direction == decimal.ROUND_HALF_EVEN else 2 * half
+            return Rounded(to_digits(value, digits, direction), float(f"{within:.0e}"))
+    return None
+
+
+def hiding_decimals(value: float, lacking: float) -> Rounded | None:
+    """Round a figure on a scale of its own, such as a correlation's, where 0.00 says something too.
+
+    >>> hiding_decimals(0.001234, 0.004), hiding_decimals(0.4, 0.3)
+    (Rounded(value=0.0, within=0.005), None)
+    """
+    if lacking <= 0.0:
+        return hiding(value, 0.0)
+    decimals = math.floor(-math.log10(2 * lacking))
+    return Rounded(round(value, decimals), float(f"5e-{decimals + 1}")) if decimals >= 1 else None
+
+
+def to_digits(value: float, digits: int, direction: str = decimal.ROUND_HALF_EVEN) -> float:
+    """Round to so many significant digits, in one of decimal's directions.
+
+    >>> to_digits(12.3456789, 3, decimal.ROUND_FLOOR)
+    12.3
+    """
+    if not math.isfinite(value):
+        return value
+    return float(decimal.Context(prec=digits, rounding=direction).plus(decimal.Decimal(value)))
+
+
+# --- Figures -------------------------------------------------------------------------------------------------
+
+
 def published_figures(
     statistics: LossStatistics, n_groups: int, kinds: Sequence[Kind], moments: Sequence[Moments], proved: Figures
 ) -> Figures:
-    """The figures that may be published of so many records and groups; ``moments`` are those of what is released."""
+    """Choose the figures that may be published of so many records and groups; ``moments`` are of what is released."""
     free = statistics.records - n_groups
     if free < _FREE_FOR_TOTALS:
         return figures_of_few(statistics.records)
@@ -69,7 +171,6 @@ def published_figures(
 
 
 def figures_of_few(records: int) -> Figures:
-    """What is said of so few records that every figure would tell of single ones."""
     return Figures(records=records, withheld="the release is too small for figures that do not tell of single records")
 
 
@@ -89,7 +190,6 @@ def figures_of_night(rows: int, kinds: Sequence[Kind], moments: Sequence[Moments
 
 
 def _told(looked: _Looked, why: list[str]) -> Figures:
-    """Which figures have few digits, and which are not there."""
     withheld = [name for name, rounded in looked.items() if rounded is None]
     if withheld:
         why = [*why, f"{', '.join(withheld)}: one group of records makes most of what they tell"]
@@ -99,7 +199,7 @@ def _told(looked: _Looked, why: list[str]) -> Figures:
 
 
 def _given(looked: _Looked) -> dict[str, float | None]:
-    """What is published, by name; None where there is none that JSON could hold."""
+    """Values by name; None where there is none that JSON could hold."""
     given = {name: rounded.value for name, rounded in looked.items() if rounded is not None}
     return {name: value if math.isfinite(value) else None for name, value in given.items()}
 
@@ -149,19 +249,17 @@ def _dominated(total: float, largest: TopTwo, place: int) -> Dominated:
 
 
 def _as_told(figure: Rounded | None, unit: float, true: Dominated) -> Rounded:
-    """The sum that a coarser figure tells; else the true one."""
+    """Take the sum that a coarser figure tells; else the true one."""
     if figure is None or not figure.within:
         return Rounded(true.total)
     return Rounded(figure.value * unit, figure.within * unit)
 
 
 def _with_moments(kind: Kind, attribute: _Attribute, after: Moments) -> AttributeFigures:
-    """The attribute's figures, and what anyone can compute from what is released."""
     return AttributeFigures.model_validate(_moments(kind, after).model_dump() | _given(attribute.figures))
 
 
 def _moments(kind: Kind, after: Moments) -> AttributeFigures:
-    """Mean and variance of what is released, where the kind has a mean."""
     if Claim.MEAN_KEPT not in kind.claims:
         return AttributeFigures(unit=kind.unit.name)
     return AttributeFigures(
@@ -172,13 +270,12 @@ def _moments(kind: Kind, after: Moments) -> AttributeFigures:
 
 
 def _mean(kind: Kind, after: Moments) -> float | str:
-    """The mean in the kind's unit: as a number to six digits, or as its text."""
     mean = kind.shown(float(after.origin) + after.mean)
     return mean if isinstance(mean, str) else significant(mean)
 
 
 def _squared(deviation: float) -> float | None:
-    """The variance; None where no float is large enough for it, since JSON has no infinity."""
+    """Square a deviation; None where no float is large enough, since JSON has no infinity."""
     squared = deviation * deviation
     return significant(squared) if math.isfinite(squared) else None
 
@@ -210,14 +307,14 @@ def _totals(statistics: LossStatistics, attributes: Sequence[_Attribute]) -> dic
 
 
 def _added(parts: Sequence[Rounded], lacking: float) -> Rounded | None:
-    """A sum that tells its parts no better than they are known, and hides what is lacking."""
+    """Add figures so that the sum tells no part better than it is known, and hides what is lacking."""
     total = hiding(math.fsum(part.value for part in parts), lacking)
     within = math.fsum(part.within for part in parts)
     return Rounded.computed(total.value, within + total.within) if total and within else total
 
 
 def _percent(part: Rounded | None, true_part: float, whole: Rounded | None, true_whole: float) -> Rounded | None:
-    """A loss: from the true sums where all their digits are published, else from those that are."""
+    """Compute a loss from the true sums where all their digits are published, else from those that are."""
     if part is None or whole is None:
         return None
     if part.within or whole.within:
@@ -229,7 +326,7 @@ def _percent(part: Rounded | None, true_part: float, whole: Rounded | None, true
 
 
 def _bound(statistics: LossStatistics, proved: Figures, totals: _Looked) -> dict[str, Rounded | None]:
-    """The lower bound, if no group dominates it, and what follows from it and the loss.
+    """Publish the lower bound, if no group dominates it, and what follows from it and the loss.
 
     A group's records make no more of the bound than of the loss, as each is nearest to others at most as near. A loss
     that has fewer digits, or none, has no bound beside it: where groups are near the best, it is the loss.
@@ -252,7 +349,6 @@ def _bound(statistics: LossStatistics, proved: Figures, totals: _Looked) -> dict
 
 
 def _still_proved(proved: Figures, bound: _Looked) -> Figures:
-    """What is proved, without what may not be told."""
     withheld = {name for name, rounded in bound.items() if rounded is None}
     told = {name: getattr(proved, name) for name in proved.model_fields_set - withheld}
     return Figures.model_validate(told | _given({name: bound[name] for name in bound.keys() - {"certificate"}}))
@@ -262,7 +358,7 @@ def _still_proved(proved: Figures, bound: _Looked) -> Figures:
 
 
 def _correlations(statistics: LossStatistics) -> dict[str, Rounded | None]:
-    """The changes, as far as the groups that move each pair's correlation most are not told by them.
+    """Publish the changes, as far as they do not tell the groups that move each pair's correlation most.
 
     A group moves a correlation by its products of differences, and by what it makes of either variance.
     """

@@ -17,7 +17,7 @@ from microagg_core.errors import DataError, SpecError
 from microagg_core.inspect.disclosures import Disclosure, in_percent
 from microagg_core.profile.names import meanings_of
 from microagg_core.profile.proposing import BLOCKING, DROP, QUASI, RoleProposal
-from microagg_core.release.steps.first_look import FirstLook, look_at
+from microagg_core.release.planning import FirstLook, look_at
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.spec.starter import STARTER_K
 
@@ -101,7 +101,7 @@ def _fewest_moved(
 
 
 def _moved(proposals: Sequence[RoleProposal], refused: Mapping[str, Disclosure]) -> tuple[RoleProposal, ...]:
-    """Proposals in which the columns that are refused have another role than confidential."""
+    """Give columns that are refused another role than confidential."""
     n_averaged = sum(proposal.role == QUASI for proposal in proposals)
     moved = []
     for proposal in proposals:

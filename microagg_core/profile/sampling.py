@@ -10,13 +10,11 @@ import pyarrow as pa
 from microagg_core.data.formats.reading import (
     InputListing,
     InputPart,
-    cut_listing,
     first_rows,
     has_fewer_rows,
+    input_format,
     list_input,
     read_part,
-    scan_stretch,
-    to_scan,
 )
 from microagg_core.data.places import Input
 from microagg_core.errors import DataError
@@ -36,8 +34,6 @@ _MOST_SCANNED = 32
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows of an input, in the order of its files, and which they are."""
-
     table: pa.Table
     is_whole: bool
     #: The places that they come from, and how many parts the input has.
@@ -74,7 +70,7 @@ def sampled(source: Input) -> Sample:
 
 
 def _whole(listing: InputListing, source: Input) -> Sample | None:
-    """All rows; None where they are larger than they looked."""
+    """Read all rows; None where they are larger than they looked."""
     tables, n_bytes = [], 0
     for table in _tables(listing, source):
         tables.append(table)
@@ -90,7 +86,7 @@ def _tables(listing: InputListing, source: Input) -> Iterator[pa.Table]:
 
 
 def _some(listing: InputListing, source: Input) -> Sample:
-    """The first rows of parts that lie evenly over the input: a part is never read further, however large it is."""
+    """Read the first rows of parts that lie evenly over the input: no part is read further, however large it is."""
     n = len(listing.parts)
     places = [listing.parts[i * n // min(n, _PLACES)] for i in range(min(n, _PLACES))]
     most = _ROWS_OF_PLACES // len(places)
@@ -109,7 +105,8 @@ def _together(tables: list[pa.Table], listing: InputListing) -> pa.Table:
 
 
 def _cut(listing: InputListing, source: Input) -> InputListing:
-    stretches = to_scan(listing, source)
+    form = input_format(source)
+    stretches = form.to_scan(listing, source)
     if not 0 < len(stretches) <= _MOST_SCANNED:
         return listing
-    return cut_listing(listing, source, [(one, scan_stretch(one, source)) for one in stretches])
+    return form.cut(listing, source, [(one, form.scan(one, source)) for one in stretches])

@@ -15,24 +15,31 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Ints, Pairs, UInt64s
-from microagg_core.data.tables.slices import RECORD, Slices, to_bytes, write_slices
-from microagg_core.plain import from_json, to_json
-from microagg_core.release.steps.pieces import Piece
-from microagg_core.release.steps.routing import Planned, load_planned
-from microagg_core.release.steps.shuffling import gather_slices, read_slices
-from microagg_core.release.steps.work import Receipt, Task
+from microagg_core.data.tables.slices import RECORD
+from microagg_core.inspect.contract import ReleasedFile
+from microagg_core.release.planned import PLANNED, Planned, load_planned
+from microagg_core.release.step import CompanionStep, JsonOutput, Rows, Step, TableOutput, Work
+from microagg_core.release.steps.candidate import CANDIDATE, ORIGINS
+from microagg_core.release.steps.checking import NOTES, inspect_candidate
+from microagg_core.release.steps.demands import DISTRIBUTIONS
 from microagg_core.series.atoms import from_number, numbered_atoms, places_of_atoms, range_of_classes
 from microagg_core.series.digests import as_columns, classes_of, numbered_pairs, pairs_of, positions_of_numbers
 from microagg_core.series.generations import Counts
 from microagg_core.series.marks import ATOM
-from microagg_core.series.matching import half_of, read_unit_ranges
-from microagg_core.series.night import GHOSTS_FROM, Night, confidential_digests, layout_of, load_night
-from microagg_core.series.survivors import absent_units, number_of_ghosts
+from microagg_core.series.matching import ABSENT, UNIT_RANGES, half_of, read_unit_ranges
+from microagg_core.series.night import GHOSTS_FROM, NIGHT, NIGHT_KEY, Night, confidential_digests, load_night
+from microagg_core.series.survivors import SURVIVOR_DIGESTS, absent_units, number_of_ghosts
 from microagg_core.series.units import NO_ATOM
 
-#: The objects of a checked file: what is told of its rows, for the parts of their records and the ranges of ghosts; and
-#: its new atoms, for their ranges.
-ROWS, ATOMS = 0, 1
+#: What a checked file of arrivals says of its rows, sent to the parts of their records; and its new atoms, to their
+#: ranges. Of a file of survivors: rows of which the ledger has to hear, and ghosts, sent to ranges of units.
+ARRIVED, NEW_ATOMS, EXCEPTIONS, GHOSTS = Rows("arrived"), Rows("new-atoms"), Rows("exceptions"), Rows("ghosts")
+#: The atoms that a file of survivors does not hold as they were: how many units, in which class.
+SEEN = TableOutput("seen")
+#: From which number the new atoms of each file of arrivals are numbered.
+NUMBERING = JsonOutput("numbering", list[int])
+#: What the files have of the records of an input part, sent to ranges of units.
+JOINED = Rows("joined")
 
 
 @dataclass(frozen=True)
@@ -59,22 +66,36 @@ class Looked:
     numbers: int = 0
 
 
-def tell_arrivals(task: Task, plan: Planned, table: pa.Table, records: Ints) -> tuple[list[Piece], Slices]:
-    """Send every row's new atom and digests to the input part of its record, and the atoms' classes to their ranges."""
-    (night, key), layout = load_night(task), layout_of(task)
-    number, distinct = numbered_pairs(classes_of(table, _keys_of(plan), key))
-    atoms, n_numbers = numbered_atoms(distinct)
-    rows, values = confidential_digests(plan.context, night, key, table)
-    told = _row_table(records, atoms[number], np.ones(len(records), dtype=np.bool_), rows, values)
-    data, slices = write_slices(told, plan.survey.parts_of(records), task.number, ROWS)
-    new = pa.table({ATOM: pa.array(atoms), **as_columns(distinct, "k")})
-    of_atoms, more = write_slices(new, range_of_classes(distinct, night.n_atom_ranges), task.number, ATOMS)
-    pieces = [
-        task.put(layout.classes(task.number), data),
-        task.put(layout.new_atoms(task.number), of_atoms),
-        task.put(layout.looked(task.number), to_json(Looked(GateCounts(), n_numbers))),
-    ]
-    return pieces, slices + more
+LOOKED = JsonOutput("looked", Looked)
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Rows of a candidate file of arrivals, of which the ledger has to hear."""
+
+    work: Work
+    plan: Planned
+
+    @classmethod
+    def of(cls, work: Work, plan: Planned) -> Arrivals | None:
+        """Begin with a file; None where no ledger knows units."""
+        return cls(work, plan) if work.has(NIGHT) else None
+
+    def add(self, rows: ReleasedFile) -> None:
+        """Send every row's new atom and digests to the part of its record, and the atoms' classes to their ranges."""
+        work, plan, table, records = self.work, self.plan, rows.table, rows.records
+        night, key = load_night(work)
+        number, distinct = numbered_pairs(classes_of(table, _keys_of(plan), key))
+        atoms, n_numbers = numbered_atoms(distinct)
+        digests, values = confidential_digests(plan.context, night, key, table)
+        arrived = _row_table(records, atoms[number], np.ones(len(records), dtype=np.bool_), digests, values)
+        work.send(ARRIVED, arrived, plan.survey.parts_of(records))
+        new = pa.table({ATOM: pa.array(atoms), **as_columns(distinct, "k")})
+        work.send(NEW_ATOMS, new, range_of_classes(distinct, night.n_atom_ranges))
+        work.write(LOOKED, Looked(GateCounts(), n_numbers))
+
+    def end(self) -> int:
+        return 0
 
 
 def _keys_of(plan: Planned) -> list[str]:
@@ -96,21 +117,20 @@ def _row_table(
     return pa.table({**columns, "differs": pa.array(differs)})
 
 
-def look_at_survivors(task: Task, plan: Planned, table: pa.Table, records: Ints) -> tuple[list[Piece], Slices]:
-    """Compare a file with the atoms that it should hold, and send on what is not as it was."""
-    (night, key), layout = load_night(task), layout_of(task)
-    held = _Held(task, plan, night, records)
-    klass = classes_of(table, _keys_of(plan), key)
-    rows, values = confidential_digests(plan.context, night, key, table)
+def check_survivors(work: Work) -> int:
+    """Re-read a file of survivors, compare it with the atoms that it should hold, and send on what is not as it was."""
+    plan, (night, key) = load_planned(work), load_night(work)
+    file, notes = inspect_candidate(work, plan, is_carried=True)
+    if not notes.readable:
+        return notes.rows
+    held = _Held(work, night, file.records)
+    classes = classes_of(file.table, _keys_of(plan), key)
+    rows, values = confidential_digests(plan.context, night, key, file.table)
     differs = held.differs(rows, values)
-    told, destination = held.exceptions(plan, rows, values, differs)
-    data, slices = write_slices(told, destination, task.number, ROWS)
-    pieces = [
-        task.put(layout.exceptions(task.number), data),
-        task.put(layout.seen(task.number), to_bytes(held.seen(klass))),
-        task.put(layout.looked(task.number), to_json(Looked(held.wrong(klass, differs)))),
-    ]
-    return pieces, slices
+    held.send_exceptions(work, plan, rows, values, differs)
+    work.write(SEEN, held.seen(classes))
+    work.write(LOOKED, Looked(held.wrong(classes, differs)))
+    return notes.rows
 
 
 class _Held:
@@ -119,10 +139,10 @@ class _Held:
     ``came`` is what the input has of survivors of the file's atoms; None: there are none.
     """
 
-    def __init__(self, task: Task, plan: Planned, night: Night, records: Ints) -> None:
+    def __init__(self, work: Work, night: Night, records: Ints) -> None:
         self._night, self._records = night, records
-        self._atoms = night.read_atoms(task.number - plan.outline.n_files)
-        self._came = came = gather_slices(task.run, task.slices, "scatter", layout_of(task).survivors_read)
+        self._atoms = night.read_atoms(work.number)
+        self._came = came = work.gather(SURVIVOR_DIGESTS)
         #: For each row of the file, its place in ``came``; -1 for ghosts, and for rows that are nobody's.
         self._row = np.full(len(records), -1, dtype=np.int64)
         #: The place of each row's atom; -1 for rows that are nobody's.
@@ -131,7 +151,7 @@ class _Held:
             self._row = positions_of_numbers(records, np.asarray(came[RECORD]))
             is_own = self._row >= 0
             self._atom[is_own] = places_of_atoms(np.asarray(came[ATOM]), self._atoms)[self._row[is_own]]
-        absent = absent_units(task, task.sent_by("match"))
+        absent = absent_units(work)
         if absent is not None:
             numbers = number_of_ghosts(np.asarray(absent["unit_range"]), np.asarray(absent["index"]))
             ghost = positions_of_numbers(records, numbers)
@@ -182,11 +202,11 @@ class _Held:
         atom = np.asarray(self._atoms[ATOM])[places]
         return pa.table({ATOM: pa.array(atom), **as_columns(of_atoms, "k"), "n": pa.array(counts)})
 
-    def exceptions(
-        self, plan: Planned, rows: UInt64s, values: list[NDArray[np.uint32]], differs: UInt64s
-    ) -> tuple[pa.Table, Ints]:
-        """Collect the rows that the ledger has to hear of, and missing survivors, with the range that each goes to."""
-        n_parts, missing = len(plan.context.parts), self._missing()
+    def send_exceptions(
+        self, work: Work, plan: Planned, rows: UInt64s, values: list[NDArray[np.uint32]], differs: UInt64s
+    ) -> None:
+        """Send the rows that the ledger has to hear of, and missing survivors, to parts; ghosts to ranges of units."""
+        missing = self._missing()
         is_ghost = (self._records >= GHOSTS_FROM) & (self._atom >= 0)
         odd = np.flatnonzero(is_ghost | self._is_changed)
 
@@ -195,13 +215,16 @@ class _Held:
 
         records = np.concatenate([self._records[odd], missing])
         ghost = with_missing(is_ghost)
-        of_parts = plan.survey.parts_of(np.where(ghost, 0, records))
-        destination = np.where(ghost, n_parts + records // GHOSTS_FROM - 1, of_parts)
         numbers = np.where(ghost, records % GHOSTS_FROM, records)
         no_atom = np.full(len(records), NO_ATOM, dtype=np.uint64)
         out = np.arange(len(records)) < len(odd)
         digests = [with_missing(digest) for digest in values]
-        return _row_table(numbers, no_atom, out, with_missing(rows), digests, with_missing(differs)), destination
+        table = _row_table(numbers, no_atom, out, with_missing(rows), digests, with_missing(differs))
+        own, ghosts = np.flatnonzero(~ghost), np.flatnonzero(ghost)
+        work.send(EXCEPTIONS, table.take(pa.array(own)), plan.survey.parts_of(records[own]))
+        no_part = pa.array(np.full(len(ghosts), -1, dtype=np.int32))
+        of_ghosts = table.take(pa.array(ghosts)).append_column("part", no_part)
+        work.send(GHOSTS, of_ghosts, records[ghosts] // GHOSTS_FROM - 1)
 
     def _missing(self) -> Ints:
         """Find the records of survivors that may vanish tonight, and are not in the file."""
@@ -213,38 +236,54 @@ class _Held:
         return np.asarray(self._came[RECORD])[is_missing]
 
 
-def join_part(task: Task) -> Receipt:
-    """Send what the files have of one input part's records to the ranges of units; or pass ghosts on to a range."""
-    plan = load_planned(task)
-    layout, n_parts = layout_of(task), len(plan.context.parts)
-    told = _gathered(task, plan)
-    if told is None:
-        return Receipt(task.step, task.number, 0, ())
-    is_part = task.number < n_parts
-    first = plan.survey.first_record(task.number) if is_part else 0
-    place = np.asarray(told[RECORD]) - first
-    table = told.set_column(0, RECORD, pa.array(place))
-    table = table.append_column("part", pa.array(np.full(len(place), task.number if is_part else -1, dtype=np.int32)))
-    if is_part:
-        destination = read_unit_ranges(task, task.number)[place]
-    else:
-        destination = np.full(len(place), task.number - n_parts, dtype=np.int64)
-    data, slices = write_slices(table, destination, task.number)
-    return Receipt(task.step, task.number, told.num_rows, (task.put(layout.joined(task.number), data),), slices)
+def join_part(work: Work) -> int:
+    """Send what the files have of one input part's records to the ranges of units."""
+    plan, firsts = load_planned(work), work.read(NUMBERING)
+    tables = [
+        table.set_column(1, ATOM, pa.array(from_number(np.asarray(table[ATOM]), firsts[one.maker])))
+        for one, table in work.gather_each(ARRIVED)
+    ]
+    tables += [table for _, table in work.gather_each(EXCEPTIONS)]
+    if not tables:
+        return 0
+    rows = pa.concat_tables(tables).combine_chunks()
+    place = np.asarray(rows[RECORD]) - plan.survey.first_record(work.number)
+    of_part = pa.array(np.full(len(place), work.number, dtype=np.int32))
+    work.send(
+        JOINED,
+        rows.set_column(0, RECORD, pa.array(place)).append_column("part", of_part),
+        read_unit_ranges(work)[place],
+    )
+    return int(rows.num_rows)
 
 
-def _gathered(task: Task, plan: Planned) -> pa.Table | None:
-    """Gather what all files say of the part's records, new atoms by their numbers in the series."""
-    layout, tables = layout_of(task), []
-    firsts = from_json(list[int], task.pieces.read(layout.numbering()))
-    n_files = plan.outline.n_files
-
-    def name_of(file: int, _: int) -> str:
-        return layout.classes(file) if file < n_files else layout.exceptions(file)
-
-    for one, table in zip(task.slices, read_slices(task.run, task.slices, "check-files", name_of), strict=True):
-        if one.maker < n_files:
-            atoms = from_number(np.asarray(table[ATOM]), firsts[one.maker])
-            table = table.set_column(1, ATOM, pa.array(atoms))
-        tables.append(table)
-    return pa.concat_tables(tables).combine_chunks() if tables else None
+TELL_ARRIVALS = CompanionStep(
+    step="check-files",
+    starts=Arrivals.of,
+    knows=(NIGHT, NIGHT_KEY),
+    writes=(LOOKED,),
+    sends=(ARRIVED, NEW_ATOMS),
+)
+CHECK_SURVIVORS = Step(
+    name="check-survivors",
+    stage="validate",
+    per="range of atoms",
+    does=check_survivors,
+    knows=(*PLANNED, DISTRIBUTIONS, NIGHT, NIGHT_KEY),
+    same=(CANDIDATE, ORIGINS),
+    receives=(SURVIVOR_DIGESTS, ABSENT),
+    writes=(NOTES, SEEN, LOOKED),
+    sends=(EXCEPTIONS, GHOSTS),
+    is_gate=True,
+)
+JOIN = Step(
+    name="join",
+    stage="validate",
+    per="part",
+    does=join_part,
+    knows=(*PLANNED, NUMBERING),
+    same=(UNIT_RANGES,),
+    receives=(ARRIVED, EXCEPTIONS),
+    sends=(JOINED,),
+    is_gate=True,
+)

@@ -25,6 +25,8 @@ from microagg_core.inspect.check import Check
 from microagg_core.inspect.gate import refuse_failed
 from microagg_core.inspect.kanonymity import CombinationCounter
 from microagg_core.kernels.tools.hashing import mix_words
+from microagg_core.release.cleaning import Running, is_under_way
+from microagg_core.release.context import work_store
 from microagg_core.release.manifest import Manifest, PartEntry, ReleaseFacts
 from microagg_core.release.page_files import bring_pages
 from microagg_core.release.pages.pages import public_pages
@@ -39,8 +41,8 @@ from microagg_core.release.revisions import (
     withdraw,
 )
 from microagg_core.release.signature import read_signing_key
-from microagg_core.release.steps.cleaning import Running, is_under_way
-from microagg_core.release.steps.work import Run, work_store
+from microagg_core.release.step import Run
+from microagg_core.release.steps.candidate import CANDIDATE
 from microagg_core.series.atoms import TraceCounter
 from microagg_core.series.digests import SeriesKey, classes_of, pairs_of, rows_of, units_of
 from microagg_core.series.erasure import Erasure, decide_erasure, refuse_unknown_releases, resumed_erasure
@@ -64,7 +66,7 @@ from microagg_core.software import software
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.layout import ReleaseLayout, revision_name, revision_number
-from microagg_core.store.objects import Store, sha256_hex
+from microagg_core.store.objects import Store
 from microagg_core.store.urls import shown
 
 
@@ -433,9 +435,8 @@ class _Remains:
     def _write(self, number: int, table: pa.Table) -> StagedPart:
         form, work = released_format(self.manifest), self.run.work
         data = form.to_bytes(table.combine_chunks(), list(self.eraser.spec.roles.blocking))
-        name = self.run.layout.candidate(number, form.name)
-        work.put(name, data)
-        return StagedPart(work, name, table.num_rows, len(data), sha256_hex(data))
+        piece = self.run.put(CANDIDATE, data, "erase", number)
+        return StagedPart(work, piece.name, table.num_rows, piece.bytes, piece.sha256)
 
     def _count(self, table: pa.Table) -> None:
         self.counter.add_batches(iter([table]))

@@ -21,24 +21,31 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Bytes, Ints, UInt64s
 from microagg_core.data.formats.reading import read_part
-from microagg_core.data.tables.slices import RECORD, Slices, read_slice, to_bytes, write_slices
+from microagg_core.data.tables.slices import RECORD
 from microagg_core.errors import GateError
-from microagg_core.plain import to_json
-from microagg_core.release.steps.pieces import Piece
-from microagg_core.release.steps.shuffling import Scatter, gather_with_makers
+from microagg_core.release.context import CONTEXT
+from microagg_core.release.records import MARKS, TAKES_PART
+from microagg_core.release.records import WAITED as HAS_WAITED
+from microagg_core.release.step import JsonOutput, Rows, Scatter, Step, TableOutput, Work
 from microagg_core.release.steps.units import count_repeated
-from microagg_core.release.steps.work import Receipt, Task, load_context
 from microagg_core.series.atoms import range_of_atoms
 from microagg_core.series.digests import as_columns, pairs_of, positions_in, units_of
 from microagg_core.series.generations import Counts
-from microagg_core.series.marks import ARRIVAL, ATOM, CHANGED, CLOSED, CODE, SURVIVOR, WAITED, survive
-from microagg_core.series.night import Night, confidential_digests, layout_of, load_night
+from microagg_core.series.marks import ARRIVAL, ATOM, CHANGED, CLOSED, CODE, SURVIVOR, WAITED, survive, take_part
+from microagg_core.series.night import NIGHT, NIGHT_KEY, Night, confidential_digests, load_night
 from microagg_core.series.units import MOST_UNITS, NO_ATOM, State, range_of, range_schema
 from microagg_core.spec.release import ReleaseSpec
 
-#: The objects of a matched range: what the records are, for the parts; and for the ranges of atoms, the live units that
-#: are not in tonight's input, and those that are and have other values than in their last release.
-MARKS, ABSENT, ALTERED = 0, 1, 2
+#: Digests of an input part's units, sent to ranges of units.
+IDENTIFIED = Rows("identified")
+#: What a matched range sends: what the records are, to the parts; and to the ranges of atoms, the live units that are
+#: not in tonight's input, and those that are and have other values than in their last release.
+MARKS_OF_RANGE, ABSENT, ALTERED = Rows("marks-of-range"), Rows("absent"), Rows("altered")
+#: The units of a range of which the ledger may have something new to say, with their places in the input; and bits of
+#: digests of rows of a range: of who is gone, and of who arrived.
+MET, WORDS = TableOutput("met"), TableOutput("words")
+#: The atom of every survivor of an input part, and the range of units of every record.
+ATOMS, UNIT_RANGES = TableOutput("atoms"), TableOutput("unit-ranges")
 UNIT_RANGE = "unit_range"
 #: The half of a row's digest.
 _HALF = np.uint64(2**32 - 1)
@@ -68,15 +75,15 @@ class MatchCounts(Counts):
     alone: int = 0
 
 
-def identify_part(task: Task) -> Receipt:
+def identify_part(work: Work) -> int:
     """Send the digests of one input part's units, and of the values that are compared, to the ranges of units."""
-    context, (night, key) = load_context(task.run, task.reads), load_night(task)
+    context, (night, key) = work.load(CONTEXT), load_night(work)
     # What the ledger has of rows is compared with tonight's: survivors' for changes, arrivals' with who is gone.
     is_later = night.state is not None
     confidential = [c.name for c in context.schema.confidential] if is_later else []
     names = tuple(dict.fromkeys((*night.unit, *confidential)))
-    scatter, rows = Scatter(task, layout_of(task).identified), 0
-    for table in read_part(context.parts[task.number], context.spec.input, names):
+    scatter, rows = Scatter(work, IDENTIFIED), 0
+    for table in read_part(context.parts[work.number], context.spec.input, names):
         units = units_of([table[name] for name in night.unit], key, night.unit_form)
         columns = {RECORD: pa.array(np.arange(rows, rows + table.num_rows)), **as_columns(units, "u")}
         if is_later:
@@ -86,7 +93,18 @@ def identify_part(task: Task) -> Receipt:
         scatter.add(pa.table(columns), range_of(units[:, 0], night.n_ranges))
         rows += table.num_rows
     scatter.flush()
-    return Receipt(task.step, task.number, rows, tuple(scatter.pieces), scatter.slices)
+    return rows
+
+
+IDENTIFY = Step(
+    name="identify",
+    stage="survey",
+    per="part",
+    does=identify_part,
+    reads_input=True,
+    knows=(CONTEXT, NIGHT, NIGHT_KEY),
+    sends=(IDENTIFIED,),
+)
 
 
 def half_of(row: UInt64s) -> NDArray[np.uint32]:
@@ -110,8 +128,8 @@ def _bits_of(row: UInt64s) -> dict[str, NDArray[Any]]:
 class _Tonight:
     """The units of one range that are in tonight's input, by part and place, and where the ledger has them."""
 
-    def __init__(self, task: Task, night: Night, state: pa.Table) -> None:
-        self.table = _gathered_digests(task, night)
+    def __init__(self, work: Work, night: Night, state: pa.Table) -> None:
+        self.table = _gathered_digests(work, night)
         self.state = state
         self.units = pairs_of(self.table, "u")
         self.index = positions_in(self.units, pairs_of(state, "u"))
@@ -154,30 +172,27 @@ class _Tonight:
         return np.column_stack(changes) if changes else np.zeros((len(self.index), 0), dtype=np.bool_)
 
 
-def _gathered_digests(task: Task, night: Night) -> pa.Table:
-    makers = pa.field("part", pa.int32())
-    told = gather_with_makers(task.run, task.slices, "identify", layout_of(task).identified, makers)
-    if told is not None:
-        return told
+def _gathered_digests(work: Work, night: Night) -> pa.Table:
+    digests = work.gather(IDENTIFIED, pa.field("part", pa.int32()))
+    if digests is not None:
+        return digests
     fields = [(RECORD, pa.int64()), ("u0", pa.uint64()), ("u1", pa.uint64())]
     fields += [(f"d{j}", pa.uint32()) for j in range(len(night.columns))]
     return pa.schema([*fields, ("half", pa.uint32()), ("more", pa.uint8()), ("part", pa.int32())]).empty_table()
 
 
-def match_range(task: Task) -> Receipt:
+def match_range(work: Work) -> int:
     """Meet one range of tonight's units with the ledger's."""
-    night, _ = load_night(task)
-    tonight = _Tonight(task, night, night.read_units(task.number))
-    marks, slices = _marks(task, tonight)
-    absent, of_absent = _absent(task, night, tonight)
-    altered, of_altered = _altered(task, night, tonight)
-    met, counts = to_bytes(_met(night, tonight)), to_json(_counted(tonight))
-    layout, number = layout_of(task), task.number
-    written = [task.put(layout.met(number), met), task.put(layout.matched(number), counts)]
+    night, _ = load_night(work)
+    tonight = _Tonight(work, night, night.read_units(work.number))
+    _send_marks(work, tonight)
+    _send_absent(work, night, tonight)
+    _send_altered(work, night, tonight)
+    work.write(MET, _met(night, tonight))
+    work.write(MATCHED, _counted(tonight))
     if night.state is not None:
-        written.append(task.put(layout.words(number), to_bytes(_bit_words(night, tonight))))
-    pieces, more = (marks, absent, altered, *written), slices + of_absent + of_altered
-    return Receipt(task.step, number, len(tonight.index), pieces, more)
+        work.write(WORDS, _bit_words(night, tonight))
+    return len(tonight.index)
 
 
 def _codes(night: Night, state: pa.Table, index: Ints) -> Bytes:
@@ -195,23 +210,21 @@ def _codes(night: Night, state: pa.Table, index: Ints) -> Bytes:
     return codes
 
 
-def _marks(task: Task, tonight: _Tonight) -> tuple[Piece, Slices]:
+def _send_marks(work: Work, tonight: _Tonight) -> None:
     columns = {RECORD: tonight.table[RECORD], CODE: pa.array(tonight.codes), ATOM: pa.array(tonight.atoms)}
-    parts = np.asarray(tonight.table["part"]).astype(np.int64)
-    data, slices = write_slices(pa.table(columns), parts, task.number, MARKS)
-    return task.put(layout_of(task).marks_told(task.number), data), slices
+    work.send(MARKS_OF_RANGE, pa.table(columns), np.asarray(tonight.table["part"]).astype(np.int64))
 
 
-def _absent(task: Task, night: Night, tonight: _Tonight) -> tuple[Piece, Slices]:
-    """Send live units that are not in tonight's input to the ranges of their atoms."""
+def _send_absent(work: Work, night: Night, tonight: _Tonight) -> None:
+    """Send the live units that are not in tonight's input to the ranges of their atoms."""
     is_absent = ~tonight.there & (np.asarray(tonight.state["state"]) == State.LIVE) & bool(night.n_carried)
     index = np.flatnonzero(is_absent)
     table = tonight.state.select([ATOM, "row"]).take(pa.array(index)).append_column("index", pa.array(index))
-    return _to_atoms(task, night, table, layout_of(task).absent(task.number), ABSENT)
+    work.send(ABSENT, table, range_of_atoms(np.asarray(table[ATOM]), night.n_atom_ranges))
 
 
-def _altered(task: Task, night: Night, tonight: _Tonight) -> tuple[Piece, Slices]:
-    """Send survivors with other values than in their last release to the ranges of their atoms, where that matters."""
+def _send_altered(work: Work, night: Night, tonight: _Tonight) -> None:
+    """Send survivors with other values than in their last release, column by column, where that is to be looked at."""
     watched = len(night.columns) if night.n_carried else 0
     is_asked = bool(night.compared) and bool(night.n_carried)
     rows = np.flatnonzero((tonight.codes == CHANGED) & is_asked)
@@ -221,13 +234,8 @@ def _altered(task: Task, night: Night, tonight: _Tonight) -> tuple[Piece, Slices
     if watched:
         changes = tonight.changes(night)[rows]
         columns |= {f"changed{j}": pa.array(changes[:, j].copy()) for j in range(watched)}
-    return _to_atoms(task, night, pa.table(columns), layout_of(task).altered(task.number), ALTERED)
-
-
-def _to_atoms(task: Task, night: Night, table: pa.Table, name: str, number: int) -> tuple[Piece, Slices]:
-    destination = range_of_atoms(np.asarray(table[ATOM]), night.n_atom_ranges)
-    data, slices = write_slices(table, destination, task.number, number)
-    return task.put(name, data), slices
+    table = pa.table(columns)
+    work.send(ALTERED, table, range_of_atoms(np.asarray(table[ATOM]), night.n_atom_ranges))
 
 
 def _met(night: Night, tonight: _Tonight) -> pa.Table:
@@ -286,24 +294,35 @@ def _counted(tonight: _Tonight) -> MatchCounts:
     )
 
 
-def mark_part(task: Task) -> Receipt:
-    """Put the marks of one input part's records in their order."""
+def mark_part(work: Work) -> int:
+    """Put together what the records of one input part are, in their order."""
+    (night, _), maker = load_night(work), pa.field(UNIT_RANGE, pa.uint16())
+    marks = work.gather(MARKS_OF_RANGE, maker)
+    if marks is None:
+        marks = pa.schema([(RECORD, pa.int64()), (CODE, pa.uint8()), (ATOM, pa.uint64()), maker]).empty_table()
+    marks = marks.take(pa.array(np.argsort(np.asarray(marks[RECORD]), kind="stable")))
+    if night.hides:
+        work.write(MARKS, marks_of(np.asarray(marks[CODE])))
+    if night.n_carried:
+        work.write(ATOMS, _narrow(marks, ATOM))
+    work.write(UNIT_RANGES, marks.select([UNIT_RANGE]))
+    return int(marks.num_rows)
 
-    def marks_told(number: int, _: int) -> str:
-        return layout_of(task).marks_told(number)
 
-    makers = pa.field(UNIT_RANGE, pa.uint16())
-    told = gather_with_makers(task.run, task.slices, "match", marks_told, makers)
-    if told is None:
-        told = pa.schema([(RECORD, pa.int64()), (CODE, pa.uint8()), (ATOM, pa.uint64()), makers]).empty_table()
-    told = told.take(pa.array(np.argsort(np.asarray(told[RECORD]), kind="stable")))
-    layout, number = layout_of(task), task.number
-    pieces = (
-        task.put(task.layout.marks(number), to_bytes(told.select([CODE]))),
-        task.put(layout.atoms_of_part(number), to_bytes(_narrow(told, ATOM))),
-        task.put(layout.unit_ranges(number), to_bytes(told.select([UNIT_RANGE]))),
-    )
-    return Receipt(task.step, number, told.num_rows, pieces)
+def marks_of(codes: NDArray[Any]) -> pa.Table:
+    """Say of each record of a part whether it takes part and has waited, by what it is."""
+    return pa.table({CODE: codes, TAKES_PART: take_part(codes), HAS_WAITED: codes == WAITED})
+
+
+MARK = Step(
+    name="mark",
+    stage="survey",
+    per="part",
+    does=mark_part,
+    knows=(NIGHT, NIGHT_KEY),
+    receives=(MARKS_OF_RANGE,),
+    writes=(MARKS, ATOMS, UNIT_RANGES),
+)
 
 
 def _narrow(table: pa.Table, name: str) -> pa.Table:
@@ -311,9 +330,22 @@ def _narrow(table: pa.Table, name: str) -> pa.Table:
     return pa.table({name: values.astype(np.min_scalar_type(int(values.max(initial=0))))})
 
 
-def read_unit_ranges(task: Task, part: int) -> Ints:
-    """Read the range of units of every record of a part."""
-    return np.asarray(read_slice(task.pieces.read(layout_of(task).unit_ranges(part)))[UNIT_RANGE]).astype(np.int64)
+def read_unit_ranges(work: Work) -> Ints:
+    """Read the range of units of every record of the task's part."""
+    return np.asarray(work.read(UNIT_RANGES)[UNIT_RANGE]).astype(np.int64)
+
+
+MATCHED = JsonOutput("matched", MatchCounts)
+MATCH = Step(
+    name="match",
+    stage="survey",
+    per="range of units",
+    does=match_range,
+    knows=(NIGHT, NIGHT_KEY),
+    receives=(IDENTIFIED,),
+    writes=(MET, MATCHED, WORDS),
+    sends=(MARKS_OF_RANGE, ABSENT, ALTERED),
+)
 
 
 #: Of all ranges together so many words, the least ones, of each kind are looked at: 32 MiB where the process decides.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,16 +12,15 @@ from numpy.typing import NDArray
 from microagg_core.arrays import Bools, ShortInts, UInt64s
 from microagg_core.data.formats.writing import released_format
 from microagg_core.errors import InternalError
-from microagg_core.plain import from_json, to_json
-from microagg_core.release.steps.pieces import Piece, sealed, unsealed
-from microagg_core.release.steps.work import Context, Run, Task
+from microagg_core.release.context import Context
+from microagg_core.release.pieces import sealed, unsealed
+from microagg_core.release.step import JsonOutput, Output, Work
 from microagg_core.series.atoms import FIRST_NUMBER, no_atoms
 from microagg_core.series.digests import SeriesKey, UnitForm, rows_of, values_of
 from microagg_core.series.fates import Guarantee, Leavers, Policy, SeriesMode
 from microagg_core.series.generations import Generation, Past
 from microagg_core.series.ledger import Ledger
 from microagg_core.series.units import empty_range
-from microagg_core.store.night_layout import NightLayout
 from microagg_core.store.objects import Store
 
 #: Modes in which units that were released before are released again with their atoms.
@@ -138,34 +136,15 @@ class Night:
         return self.ledger.read_atoms(self.state, number, self.n_atom_ranges)
 
 
-def save_night(run: Run, night: Night, key: SeriesKey) -> tuple[Piece, ...]:
-    layout = NightLayout(run.key)
-    return (
-        run.put(layout.night(), to_json(night), "night"),
-        run.put(layout.key(), sealed(key.secret), "night"),
-    )
+#: What the tasks of a night know besides the run's context: the night itself, and the series' key. They go with the
+#: run's folder.
+NIGHT = JsonOutput("night", Night)
+NIGHT_KEY = Output("night-key", lambda key: sealed(key.secret), lambda data: SeriesKey(unsealed(data) or b""), "sealed")
 
 
-def has_night(task: Task) -> bool:
-    name = NightLayout(task.run.key).night()
-    return any(piece.name == name for piece in task.reads)
-
-
-def load_night(task: Task) -> tuple[Night, SeriesKey]:
+def load_night(work: Work) -> tuple[Night, SeriesKey]:
     """Read night and key, once a process."""
-    layout, pieces = NightLayout(task.run.key), task.pieces
-    return _read_night(task.run, pieces.piece(layout.night()), pieces.piece(layout.key()))
-
-
-@lru_cache(maxsize=4)
-def _read_night(run: Run, night: Piece, key: Piece) -> tuple[Night, SeriesKey]:
-    pieces = run.pieces((night, key))
-    secret = unsealed(pieces.read(key.name))
-    return from_json(Night, pieces.read(night.name)), SeriesKey(secret or b"")
-
-
-def layout_of(task: Task) -> NightLayout:
-    return NightLayout(task.run.key)
+    return work.load(NIGHT), work.load(NIGHT_KEY)
 
 
 def confidential_digests(

@@ -15,10 +15,11 @@ from pydantic.dataclasses import dataclass
 
 from microagg_core.errors import StorageError
 from microagg_core.plain import from_json, to_plain
+from microagg_core.release.cleaning import is_under_way
+from microagg_core.release.context import work_store
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.revisions import committed_revisions_in, read_manifest, unnamed_files
-from microagg_core.release.steps.cleaning import is_under_way
-from microagg_core.release.steps.work import Run, work_store
+from microagg_core.release.step import Run
 from microagg_core.series.generations import Generation, parts_digest
 from microagg_core.series.invariants import require
 from microagg_core.series.ledger import Ledger, ledger_of

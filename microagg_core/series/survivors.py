@@ -17,16 +17,14 @@ from numpy.typing import NDArray
 from microagg_core.arrays import Bools, Bytes, Ints, Pairs, UInt64s
 from microagg_core.data.formats.writing import released_format
 from microagg_core.data.tables.hashing import one_array
-from microagg_core.data.tables.slices import RECORD, Slices, read_slice, to_bytes, write_slices
+from microagg_core.data.tables.slices import RECORD
 from microagg_core.errors import DataError, InternalError, StorageError
-from microagg_core.plain import from_json, to_json
 from microagg_core.release.manifest import PartEntry
-from microagg_core.release.steps.assembling import no_rows, write_candidate
-from microagg_core.release.steps.pieces import Piece
-from microagg_core.release.steps.reading import PartBatch
-from microagg_core.release.steps.routing import Planned, load_planned
-from microagg_core.release.steps.shuffling import Scatter, gather_slices, gather_with_makers
-from microagg_core.release.steps.work import Receipt, Task
+from microagg_core.release.planned import PLANNED, Planned, load_planned
+from microagg_core.release.records import PartBatch
+from microagg_core.release.step import CompanionStep, JsonOutput, Rows, Scatter, Step, TableOutput, Work
+from microagg_core.release.steps.assemble import no_rows, write_candidate
+from microagg_core.release.steps.candidate import CANDIDATE, ORIGINS
 from microagg_core.series.atoms import places_of_atoms, range_of_atoms, range_of_classes
 from microagg_core.series.digests import (
     as_columns,
@@ -39,9 +37,9 @@ from microagg_core.series.digests import (
 )
 from microagg_core.series.fates import Fate, Fates, decide, drawn_decoys, held_back, is_released
 from microagg_core.series.generations import Counts, broken
-from microagg_core.series.marks import ATOM, CHANGED, survive
-from microagg_core.series.matching import ABSENT, ALTERED, half_of
-from microagg_core.series.night import GHOSTS_FROM, Night, confidential_digests, layout_of, load_night
+from microagg_core.series.marks import ATOM, CHANGED, CODE, survive
+from microagg_core.series.matching import ABSENT, ALTERED, ATOMS, half_of
+from microagg_core.series.night import GHOSTS_FROM, NIGHT, NIGHT_KEY, Night, confidential_digests, load_night
 from microagg_core.store.objects import Store, sha256_hex
 from microagg_core.store.urls import shown
 
@@ -60,61 +58,73 @@ class FateCounts(Counts):
     nights: tuple[int, ...] = ()
 
 
+#: What an input part sends to the files of survivors when it is read to be scattered: confidential values to the tasks
+#: that carry them, digests of these to those that check their files.
+SURVIVORS, SURVIVOR_DIGESTS = Rows("survivors"), Rows("survivor-digests")
+#: The atoms of a range that are not simply carried, and what becomes of each; and the classes of a range of which whole
+#: rows of an earlier release are needed, and those of all ranges.
+UNCOMMON, WHOLE, ALL_WHOLE = TableOutput("uncommon"), TableOutput("whole"), TableOutput("all-whole")
+#: A file of an earlier release: a row for each class, and the whole rows of the classes where they are needed.
+RECALLED_CLASSES, RECALLED_ROWS = Rows("recalled-classes"), Rows("recalled-rows")
+
+
 class Survivors:
-    """The rows of one input part that go to the files of survivors, and what the gate hears of them."""
+    """Survivors of one input part, taken from the rows that are read to be scattered."""
 
-    def __init__(self, task: Task, plan: Planned) -> None:
-        self._task, self._plan = task, plan
-        self._values = Scatter(task, layout_of(task).survivors)
-        self._digests = Scatter(task, layout_of(task).survivors_read)
+    def __init__(self, work: Work, plan: Planned) -> None:
+        self._plan, self._atoms, self._read = plan, work.read(ATOMS)[ATOM], 0
+        self._night, self._key = load_night(work)
+        self._values, self._digests = Scatter(work, SURVIVORS), Scatter(work, SURVIVOR_DIGESTS)
 
-    def add(self, batch: PartBatch) -> None:
-        if batch.marks is None or batch.marks.atoms is None:
+    @classmethod
+    def of(cls, work: Work, plan: Planned) -> Survivors | None:
+        """Begin with a part; None where nobody survives."""
+        return cls(work, plan) if work.has(ATOMS) else None
+
+    def add(self, rows: PartBatch) -> None:
+        """Take in the next batch."""
+        if rows.marks is None:
             return
-        night, _ = load_night(self._task)
-        mine = np.flatnonzero(survive(batch.marks.codes))
-        atoms = batch.marks.atoms[mine].astype(np.uint64)
+        codes = np.asarray(rows.marks[CODE])
+        mine = np.flatnonzero(survive(codes))
+        atoms = np.asarray(self._atoms.slice(self._read, len(codes)))[mine].astype(np.uint64)
+        self._read += len(codes)
         names = [column.name for column in self._plan.context.schema.confidential]
-        confidential = batch.whole.select(names).take(pa.array(mine)).combine_chunks()
-        whose = {RECORD: pa.array(batch.all_records[mine]), ATOM: pa.array(atoms)}
-        place = self._plan.outline.n_partitions + range_of_atoms(atoms, night.n_atom_ranges)
+        confidential = rows.whole.select(names).take(pa.array(mine)).combine_chunks()
+        whose = {RECORD: pa.array(rows.all_records[mine]), ATOM: pa.array(atoms)}
+        place = range_of_atoms(atoms, self._night.n_atom_ranges)
         values = {f"c{j}": column for j, column in enumerate(confidential.columns)}
         self._values.add(pa.table({**whose, **values}), place)
-        digests = self._digests_of(confidential, batch.marks.codes[mine])
-        self._digests.add(pa.table({**whose, **digests}), place + night.n_carried)
+        self._digests.add(pa.table({**whose, **self._digests_of(confidential, codes[mine])}), place)
 
     def _digests_of(self, confidential: pa.Table, codes: NDArray[Any]) -> dict[str, pa.Array]:
-        rows, values = confidential_digests(self._plan.context, *load_night(self._task), confidential)
+        """Digests by which the gate knows survivors' values."""
+        rows, values = confidential_digests(self._plan.context, self._night, self._key, confidential)
         columns = {"changed": pa.array(codes == CHANGED)}
         columns |= {f"d{j}": pa.array(of_column) for j, of_column in enumerate(values)}
         return columns if values else {**columns, "half": pa.array(half_of(rows))}
 
-    def flush(self) -> None:
+    def end(self) -> int:
+        """Write what is held."""
         self._values.flush()
         self._digests.flush()
-
-    @property
-    def rows(self) -> int:
         return self._values.rows
 
-    @property
-    def pieces(self) -> tuple[Piece, ...]:
-        return (*self._values.pieces, *self._digests.pieces)
 
-    @property
-    def slices(self) -> Slices:
-        return self._values.slices + self._digests.slices
-
-
-def slices_for_the_gate(slices: Slices, plan: Planned, n_carried: int) -> Slices:
-    """Select what a part sent to the gate, for the files of survivors, which come after those of arrivals."""
-    return slices.moved(plan.outline.n_partitions + n_carried, plan.outline.n_files)
+SEND_SURVIVORS = CompanionStep(
+    step="scatter",
+    starts=Survivors.of,
+    knows=(NIGHT, NIGHT_KEY),
+    same=(ATOMS,),
+    sends=(SURVIVORS, SURVIVOR_DIGESTS),
+)
 
 
-def decide_range(task: Task) -> Receipt:
-    night, _ = load_night(task)
-    atoms = night.read_atoms(task.number)
-    left, altered = absent_units(task, task.slices), altered_units(task, task.slices)
+def decide_range(work: Work) -> int:
+    """Decide the fates of one range's atoms."""
+    night, _ = load_night(work)
+    atoms = night.read_atoms(work.number)
+    left, altered = absent_units(work), work.gather(ALTERED)
     n, since = np.asarray(atoms["n"]), np.asarray(atoms["since"])
     n_left = np.bincount(places_of_units(left, atoms), minlength=len(n))
     fates = decide(n, n_left, since, night.policy)
@@ -133,13 +143,22 @@ def decide_range(task: Task) -> Receipt:
     whole = numbered_pairs(pairs_of(atoms, "k")[needing])[1]
     nights = sorted({int(last) for last in np.asarray(atoms["last"])[is_released(fates.code)]})
     counts = _fate_counts(fates, n, n_left, _n_held_back(night, fates, atoms, altered), tuple(nights))
-    layout = layout_of(task)
-    pieces = (
-        task.put(layout.uncommon(task.number), to_bytes(table)),
-        task.put(layout.whole(task.number), to_bytes(pa.table(as_columns(whole, "k")))),
-        task.put(layout.fates(task.number), to_json(counts)),
-    )
-    return Receipt(task.step, task.number, int(n.sum()), pieces)
+    work.write(UNCOMMON, table)
+    work.write(WHOLE, pa.table(as_columns(whole, "k")))
+    work.write(FATES, counts)
+    return int(n.sum())
+
+
+FATES = JsonOutput("fates", FateCounts)
+DECIDE = Step(
+    name="fates",
+    stage="survey",
+    per="range of atoms",
+    does=decide_range,
+    knows=(NIGHT, NIGHT_KEY),
+    receives=(ABSENT, ALTERED),
+    writes=(UNCOMMON, WHOLE, FATES),
+)
 
 
 def beside_ghosts(code: Bytes, atoms: pa.Table) -> Bools:
@@ -148,18 +167,9 @@ def beside_ghosts(code: Bytes, atoms: pa.Table) -> Bools:
     return np.asarray(positions_in(classes, numbered_pairs(classes[code == Fate.WITH_GHOSTS])[1]) >= 0)
 
 
-def absent_units(task: Task, matched: Slices) -> pa.Table | None:
+def absent_units(work: Work) -> pa.Table | None:
     """Gather the live units of a range's atoms that are not in tonight's input, with their places in the ledger."""
-    makers = pa.field("unit_range", pa.int64())
-    absent = matched.of_objects(ABSENT)
-    return gather_with_makers(task.run, absent, "match", lambda number, _: layout_of(task).absent(number), makers)
-
-
-def altered_units(task: Task, matched: Slices) -> pa.Table | None:
-    """Gather survivors of a range's atoms that have other values than in their last release."""
-    return gather_slices(
-        task.run, matched.of_objects(ALTERED), "match", lambda number, _: layout_of(task).altered(number)
-    )
+    return work.gather(ABSENT, pa.field("unit_range", pa.int64()))
 
 
 def places_of_units(units: pa.Table | None, atoms: pa.Table) -> Ints:
@@ -204,9 +214,7 @@ def changes_of(altered: pa.Table, night: Night) -> Bools:
     return np.column_stack([np.asarray(altered[f"changed{j}"]) for j in range(len(night.columns))])
 
 
-#: The objects of a recalled part: a row for each class, and the whole rows of the classes where they are needed.
-CLASSES, ROWS = 0, 1
-NIGHT = "night"
+_NIGHT = "night"
 
 
 @dataclass(frozen=True)
@@ -226,11 +234,13 @@ class Recall:
     parts: tuple[RecalledPart, ...]
 
 
-def recall_part(task: Task) -> Receipt:
+RECALL = JsonOutput("recall", Recall)
+
+
+def recall_part(work: Work) -> int:
     """Read one file of an earlier release: the values of its classes, and whole rows where they are needed."""
-    plan, (night, key) = load_planned(task), load_night(task)
-    layout = layout_of(task)
-    part = from_json(Recall, task.pieces.read(layout.recall())).parts[task.number]
+    plan, (night, key) = load_planned(work), load_night(work)
+    part = work.load(RECALL).parts[work.number]
     table = _read_released(plan, part)
     keys = [c.name for c in (*plan.context.schema.blocking, *plan.context.schema.quasi_identifiers)]
     classes = classes_of(table, keys, key)
@@ -238,19 +248,26 @@ def recall_part(task: Task) -> Receipt:
     first = np.full(len(distinct), len(numbers), dtype=np.int64)
     np.minimum.at(first, numbers, np.arange(len(numbers)))
     of_classes = _with_classes(table.select(keys).take(pa.array(first)), distinct, part.night)
-    whole = pairs_of(read_slice(task.pieces.read(layout.all_whole())), "k")
+    whole = pairs_of(work.read(ALL_WHOLE), "k")
     needed = np.flatnonzero((positions_in(distinct, whole) >= 0)[numbers])
     confidential = [c.name for c in plan.context.schema.confidential]
     rows = table.select(confidential).take(pa.array(needed))
     of_rows = _with_classes(rows, classes[needed], part.night).append_column(
         "row", pa.array(rows_of(rows, confidential, key))
     )
-    pieces, slices = [], Slices()
-    for number, told in ((CLASSES, of_classes), (ROWS, of_rows)):
-        data, some = write_slices(told, range_of_classes(pairs_of(told, "k"), night.n_atom_ranges), task.number, number)
-        pieces.append(task.put(layout.recalled(task.number, number), data))
-        slices += some
-    return Receipt(task.step, task.number, table.num_rows, tuple(pieces), slices)
+    for output, rows_of_classes in ((RECALLED_CLASSES, of_classes), (RECALLED_ROWS, of_rows)):
+        work.send(output, rows_of_classes, range_of_classes(pairs_of(rows_of_classes, "k"), night.n_atom_ranges))
+    return int(table.num_rows)
+
+
+RECALL_FILES = Step(
+    name="recall",
+    stage="anonymize",
+    per="file of an earlier release",
+    does=recall_part,
+    knows=(*PLANNED, NIGHT, NIGHT_KEY, RECALL, ALL_WHOLE),
+    sends=(RECALLED_CLASSES, RECALLED_ROWS),
+)
 
 
 def _read_released(plan: Planned, part: RecalledPart) -> pa.Table:
@@ -266,7 +283,7 @@ def _read_released(plan: Planned, part: RecalledPart) -> pa.Table:
 
 def _with_classes(table: pa.Table, classes: Pairs, night: int) -> pa.Table:
     """Name columns by place, so that they collide with none of the digests'."""
-    columns = {**as_columns(classes, "k"), NIGHT: pa.array(np.full(len(classes), night, dtype=np.int32))}
+    columns = {**as_columns(classes, "k"), _NIGHT: pa.array(np.full(len(classes), night, dtype=np.int32))}
     renamed = {f"x{j}": column for j, column in enumerate(table.columns)}
     return pa.table({**columns, **renamed})
 
@@ -276,13 +293,25 @@ def dated(classes: Pairs, nights: Ints) -> Pairs:
     return np.column_stack([classes[:, 0], classes[:, 1] ^ nights.astype(np.uint64)])
 
 
-def carry_range(task: Task) -> Receipt:
+def carry_range(work: Work) -> int:
     """Make the file of survivors of one range of atoms."""
-    plan, (night, _) = load_planned(task), load_night(task)
-    carried = _Carried.of(task, plan, night)
-    number = plan.outline.n_files + task.number
+    plan, (night, _) = load_planned(work), load_night(work)
+    carried = _Carried.of(work, plan, night)
     rows = carried.rows() if carried.n else no_rows(plan.context.schema, with_origins=False)
-    return Receipt(task.step, task.number, rows.num_rows, write_candidate(task, plan, number, rows))
+    write_candidate(work, plan, rows)
+    return int(rows.num_rows)
+
+
+CARRY = Step(
+    name="carry",
+    stage="anonymize",
+    per="range of atoms",
+    does=carry_range,
+    knows=(*PLANNED, NIGHT, NIGHT_KEY),
+    same=(UNCOMMON,),
+    receives=(SURVIVORS, RECALLED_CLASSES, RECALLED_ROWS, ABSENT, ALTERED),
+    writes=(CANDIDATE, ORIGINS),
+)
 
 
 @dataclass(frozen=True)
@@ -296,7 +325,7 @@ class _Carried:
         beside_ghosts: the atoms that are released wholly as they were last.
     """
 
-    task: Task
+    work: Work
     plan: Planned
     night: Night
     atoms: pa.Table
@@ -307,15 +336,15 @@ class _Carried:
     beside_ghosts: Bools
 
     @classmethod
-    def of(cls, task: Task, plan: Planned, night: Night) -> _Carried:
+    def of(cls, work: Work, plan: Planned, night: Night) -> _Carried:
         """Join what the input and the ledger have, as the fates decide."""
-        atoms = night.read_atoms(task.number)
-        uncommon = read_slice(task.pieces.read(layout_of(task).uncommon(task.number)))
+        atoms = night.read_atoms(work.number)
+        uncommon = work.read(UNCOMMON)
         code = np.full(atoms.num_rows, Fate.CARRIED, dtype=np.uint8)
         left, decoys = (np.zeros(atoms.num_rows, dtype=np.int64) for _ in range(2))
         place = places_of_atoms(np.asarray(uncommon[ATOM]), atoms)
         code[place], left[place], decoys[place] = (np.asarray(uncommon[name]) for name in ("fate", "left", "decoys"))
-        tonight = gather_slices(task.run, task.slices, "scatter", layout_of(task).survivors)
+        tonight = work.gather(SURVIVORS)
         mine = places_of_units(tonight, atoms)
         if (np.bincount(mine, minlength=atoms.num_rows) != np.asarray(atoms["n"]) - left).any():
             raise DataError("the input changed while the release was made; run again when nobody writes to the input")
@@ -324,13 +353,13 @@ class _Carried:
             words = np.asarray(tonight[RECORD]).astype(np.uint64)
             is_out[drawn_decoys(mine, decoys, words, night.number)] = False
         out = np.flatnonzero(is_out)
-        ghosts = absent_units(task, task.sent_by("match"))
+        ghosts = absent_units(work)
         of_ghosts = places_of_units(ghosts, atoms)
         if ghosts is not None:
             is_ghost = code[of_ghosts] == Fate.WITH_GHOSTS
             ghosts, of_ghosts = ghosts.filter(pa.array(is_ghost)), of_ghosts[is_ghost]
         atom = np.concatenate([mine[out], of_ghosts])
-        return cls(task, plan, night, atoms, atom, tonight, out, ghosts, beside_ghosts(code, atoms))
+        return cls(work, plan, night, atoms, atom, tonight, out, ghosts, beside_ghosts(code, atoms))
 
     @property
     def n(self) -> int:
@@ -360,21 +389,17 @@ class _Carried:
 
     def _keys(self) -> list[pa.Array]:
         """Look up the released values of each unit's class, from the release in which it was last."""
-        classes = self._recalled(CLASSES)
+        classes = self.work.gather(RECALLED_CLASSES)
         if classes is None:
             raise _lost()
         needed = np.unique(self.atom)
-        place = positions_in(self._dated(needed), dated(pairs_of(classes, "k"), np.asarray(classes[NIGHT])))
+        place = positions_in(self._dated(needed), dated(pairs_of(classes, "k"), np.asarray(classes[_NIGHT])))
         if (place < 0).any():
             raise _lost()
         of_each = pa.array(place[np.searchsorted(needed, self.atom)])
         schema = self.plan.context.schema
         n_keys = len(schema.blocking) + len(schema.quasi_identifiers)
         return [one_array(classes[f"x{j}"]).take(of_each) for j in range(n_keys)]
-
-    def _recalled(self, number: int) -> pa.Table | None:
-        wanted = self.task.sent_by("recall").of_objects(number)
-        return gather_slices(self.task.run, wanted, "recall", layout_of(self.task).recalled)
 
     def _confidential(self) -> list[pa.Array]:
         """Take tonight's confidential values; those of the last release for ghosts, and where they are held back."""
@@ -392,7 +417,7 @@ class _Carried:
         """
         night, row = self.night, np.zeros(self.n, dtype=np.uint64)
         old = np.zeros((self.n, len(self.plan.context.schema.confidential)), dtype=np.bool_)
-        altered = altered_units(self.task, self.task.sent_by("match"))
+        altered = self.work.gather(ALTERED)
         if altered is None or not night.compared:
             return old, row
         first = self.plan.survey.first_records
@@ -410,10 +435,10 @@ class _Carried:
         then = np.zeros(self.n, dtype=np.int64)
         if not needing.any():
             return None, then
-        earlier = self._recalled(ROWS)
+        earlier = self.work.gather(RECALLED_ROWS)
         if earlier is None:
             raise _lost()
-        theirs_dated = dated(pairs_of(earlier, "k"), np.asarray(earlier[NIGHT]))
+        theirs_dated = dated(pairs_of(earlier, "k"), np.asarray(earlier[_NIGHT]))
         theirs, first = np.unique(_with_row(theirs_dated, np.asarray(earlier["row"])), axis=0, return_index=True)
         place = positions_in(_with_row(self._dated(self.atom[needing]), row[needing]), theirs)
         if (place < 0).any():

@@ -10,15 +10,14 @@ from dataclasses import dataclass, field, replace
 from microagg_core.blocks.packing import rows_per_file
 from microagg_core.data.formats.reading import count_rows
 from microagg_core.errors import GateError, InternalError, SpecError, StorageError
-from microagg_core.plain import from_json
+from microagg_core.release.cleaning import is_under_way
 from microagg_core.release.manifest import SeriesEntry
+from microagg_core.release.planned import Planned
 from microagg_core.release.revisions import newest, read_manifest
-from microagg_core.release.steps.cleaning import is_under_way
-from microagg_core.release.steps.pieces import Pieces
-from microagg_core.release.steps.routing import Planned
-from microagg_core.release.steps.work import Receipt, Run
+from microagg_core.release.step import Pieces, Receipt, Run
+from microagg_core.release.steps.candidate import CANDIDATE
 from microagg_core.series.atoms import most_ranges, no_atoms
-from microagg_core.series.candidates import GateCounts, Looked
+from microagg_core.series.candidates import LOOKED, GateCounts, Looked
 from microagg_core.series.digests import SeriesKey, UnitForm
 from microagg_core.series.generations import Frozen, FrozenColumn, Generation, Past, UnitCounts, parts_digest
 from microagg_core.series.invariants import Census
@@ -28,13 +27,12 @@ from microagg_core.series.matching import MatchCounts
 from microagg_core.series.night import Night
 from microagg_core.series.publications import erasure_key, is_published, sweep_output
 from microagg_core.series.survivors import FateCounts
-from microagg_core.series.traces import RangeNotes, TraceNotes
+from microagg_core.series.traces import RANGE_NOTES, TRACE_NOTES, RangeNotes, TraceNotes
 from microagg_core.series.units import empty_range, n_ranges_for
 from microagg_core.series.voids import taken_back
 from microagg_core.spec.columns import FileSchema
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.layout import ReleaseLayout
-from microagg_core.store.night_layout import NightLayout
 from microagg_core.store.objects import Store
 from microagg_core.store.urls import shown
 
@@ -68,7 +66,8 @@ class Tonight:
     objection: str = ""
     matched: MatchCounts = field(default_factory=MatchCounts)
     fates: FateCounts = field(default_factory=FateCounts)
-    match: list[Receipt] = field(default_factory=list)
+    #: Units of the input.
+    n_units: int = 0
     ranges: tuple[RangeNotes, ...] = ()
     atoms: tuple[TraceNotes, ...] = ()
     looked: tuple[Looked, ...] = ()
@@ -78,14 +77,10 @@ class Tonight:
         """Units are known by their names."""
         return bool(self.night.unit)
 
-    def read_notes(self, pieces: Pieces, run_key: str, n_files: int) -> None:
+    def read_notes(self, pieces: Pieces) -> None:
         """Read what the gate's workers noted."""
-        layout, night = NightLayout(run_key), self.night
-        self.ranges = tuple(from_json(RangeNotes, pieces.read(layout.range_notes(i))) for i in range(night.n_ranges))
-        self.atoms = tuple(
-            from_json(TraceNotes, pieces.read(layout.trace_notes(i))) for i in range(night.n_atom_ranges)
-        )
-        self.looked = looked_at(pieces, run_key, n_files)
+        self.ranges, self.atoms = tuple(pieces.read_all(RANGE_NOTES)), tuple(pieces.read_all(TRACE_NOTES))
+        self.looked = tuple(pieces.read_all(LOOKED))
 
     def note_nobody(self) -> None:
         """Give the ledger empty files, as of a release whose units nobody knows."""
@@ -166,7 +161,9 @@ class Tonight:
             release_id=identity,
             revision=revision,
             output=output.url,
-            manifest_sha256=parts_digest(part.pieces[0].sha256 for part in checked if part.rows or len(checked) == 1),
+            manifest_sha256=parts_digest(
+                part.piece(CANDIDATE).sha256 for part in checked if part.rows or len(checked) == 1
+            ),
             date=self.date,
             run_key=run_key,
             parent=night.ledger.parent_of(night.number),
@@ -181,12 +178,6 @@ class Tonight:
             past=past if night.past is None else night.past + past,
             ghosts_told=(*(before.ghosts_told if before else ()), *([ghosts] if ghosts else [])),
         )
-
-
-def looked_at(pieces: Pieces, run_key: str, n_files: int) -> tuple[Looked, ...]:
-    """Read what was noted of the candidate files."""
-    layout = NightLayout(run_key)
-    return tuple(from_json(Looked, pieces.read(layout.looked(i))) for i in range(n_files))
 
 
 # --- Whether it may begin ------------------------------------------------------------------------------------------

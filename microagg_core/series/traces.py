@@ -14,22 +14,23 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Ints, Pairs, UInt64s
-from microagg_core.data.tables.slices import RECORD, Slices, read_slice, to_bytes, write_slices
+from microagg_core.data.tables.slices import RECORD
 from microagg_core.errors import InternalError
-from microagg_core.plain import from_json, to_json
-from microagg_core.release.steps.shuffling import gather_slices, read_slices
-from microagg_core.release.steps.work import Receipt, Task
+from microagg_core.release.step import JsonOutput, Rows, Step, TableOutput, Work
 from microagg_core.series.atoms import atoms_table, from_number, no_atoms, places_of_atoms, range_of_atoms, regrouped
-from microagg_core.series.candidates import ATOMS, GateCounts
+from microagg_core.series.candidates import GHOSTS, JOINED, NEW_ATOMS, NUMBERING, SEEN, GateCounts
 from microagg_core.series.digests import ABSENT, as_columns, numbered_pairs, pairs_of, positions_in
 from microagg_core.series.generations import RangeFile, UnitCounts
 from microagg_core.series.invariants import Census, census_of_atoms, census_of_units
 from microagg_core.series.marks import ATOM
-from microagg_core.series.night import Night, layout_of, load_night
+from microagg_core.series.matching import MET
+from microagg_core.series.night import NIGHT, NIGHT_KEY, Night, load_night
 from microagg_core.series.units import NO_ATOM, WITH_ATOM, State, range_schema
 
-#: The objects of a traced range: how many units came to each atom and left it, and how many changed in each.
-COUNTS, CHANGES = 0, 1
+#: How many units of a range came to each atom and left it, and how many changed in each.
+COUNTS, CHANGES = Rows("atom-counts"), Rows("atom-changes")
+#: Classes of the last release and tonight's, with how many units went from which to which, where few did.
+BUNDLES = TableOutput("bundles")
 
 
 @dataclass(frozen=True)
@@ -44,23 +45,35 @@ class RangeNotes:
     census: Census
 
 
-def trace_range(task: Task) -> Receipt:
+RANGE_NOTES = JsonOutput("range-notes", RangeNotes)
+
+
+def trace_range(work: Work) -> int:
     """Write the changes of one range of units; send to ranges of atoms who came, who left, and what changed."""
-    night, _ = load_night(task)
-    layout = layout_of(task)
-    met = read_slice(task.pieces.read(layout.met(task.number)))
-    units = _Units(night, met, gather_slices(task.run, task.slices, "join", lambda number, _: layout.joined(number)))
-    files = night.ledger.write_changes(night.state, night.number, task.number, night.n_ranges, units.changes())
-    pieces, slices = [], Slices()
-    for number, told in ((COUNTS, units.came_and_left()), (CHANGES, units.ghosts_and_changes())):
-        by = range_of_atoms(np.asarray(told[ATOM]), night.n_atom_ranges)
-        data, some = write_slices(told, by, task.number, number)
-        pieces.append(task.put(layout.traces_told(task.number, number), data))
-        slices += some
+    night, _ = load_night(work)
+    met = work.read(MET)
+    rows = [table for table in (work.gather(JOINED), work.gather(GHOSTS)) if table is not None]
+    units = _Units(night, met, pa.concat_tables(rows).combine_chunks() if rows else None)
+    files = night.ledger.write_changes(night.state, night.number, work.number, night.n_ranges, units.changes())
+    for output, of_atoms in ((COUNTS, units.came_and_left()), (CHANGES, units.ghosts_and_changes())):
+        work.send(output, of_atoms, range_of_atoms(np.asarray(of_atoms[ATOM]), night.n_atom_ranges))
     whole = night.ledger.read_files(files, night.number)
-    notes = RangeNotes(files, units.counts(), units.wrong(), census_of_units(whole, night.mode))
-    pieces.append(task.put(layout.range_notes(task.number), to_json(notes)))
-    return Receipt(task.step, task.number, met.num_rows, tuple(pieces), slices)
+    work.write(RANGE_NOTES, RangeNotes(files, units.counts(), units.wrong(), census_of_units(whole, night.mode)))
+    return int(met.num_rows)
+
+
+TRACE = Step(
+    name="trace",
+    stage="validate",
+    per="range of units",
+    does=trace_range,
+    knows=(NIGHT, NIGHT_KEY),
+    same=(MET,),
+    receives=(JOINED, GHOSTS),
+    writes=(RANGE_NOTES,),
+    sends=(COUNTS, CHANGES),
+    is_gate=True,
+)
 
 
 class _Units:
@@ -235,17 +248,15 @@ class TraceNotes:
     exposed: int = 0
 
 
-def count_traces(task: Task) -> Receipt:
-    night, _ = load_night(task)
-    layout = layout_of(task)
+TRACE_NOTES = JsonOutput("trace-notes", TraceNotes)
 
-    def gathered(number: int) -> pa.Table | None:
-        wanted = task.slices.of_objects(number)
-        return gather_slices(task.run, wanted, "trace", layout.traces_told)
 
-    atoms = _Atoms(task, night, gathered(COUNTS))
-    following, changes = atoms.following(), gathered(CHANGES)
-    file = night.ledger.write_atoms(night.number, task.number, following)
+def count_traces(work: Work) -> int:
+    """Make one range of the atoms, and count its traces."""
+    night, _ = load_night(work)
+    atoms = _Atoms(work, night, work.gather(COUNTS))
+    following, changes = atoms.following(), work.gather(CHANGES)
+    file = night.ledger.write_atoms(night.number, work.number, following)
     bundles = atoms.bundles()
     thin = np.asarray(bundles["n"]) < night.least_k
     smallest, below = atoms.rarest()
@@ -259,11 +270,22 @@ def count_traces(task: Task) -> Receipt:
         census=census_of_atoms(night.ledger.read_atoms_file(file, night.number), night.number),
         **_change_counts(changes, atoms.before, night),
     )
-    pieces = (
-        task.put(layout.trace_notes(task.number), to_json(notes)),
-        task.put(layout.bundles(task.number), to_bytes(_around(bundles, thin))),
-    )
-    return Receipt(task.step, task.number, following.num_rows, pieces)
+    work.write(TRACE_NOTES, notes)
+    work.write(BUNDLES, _around(bundles, thin))
+    return int(following.num_rows)
+
+
+COUNT_TRACES = Step(
+    name="traces",
+    stage="validate",
+    per="range of atoms",
+    does=count_traces,
+    knows=(NIGHT, NIGHT_KEY, NUMBERING),
+    same=(SEEN,),
+    receives=(COUNTS, CHANGES, NEW_ATOMS),
+    writes=(TRACE_NOTES, BUNDLES),
+    is_gate=True,
+)
 
 
 class _Atoms:
@@ -273,8 +295,8 @@ class _Atoms:
     file holds atoms.
     """
 
-    def __init__(self, task: Task, night: Night, told: pa.Table | None) -> None:
-        self.night, self.before = night, night.read_atoms(task.number)
+    def __init__(self, work: Work, night: Night, told: pa.Table | None) -> None:
+        self.night, self.before = night, night.read_atoms(work.number)
         self.left = np.zeros(self.before.num_rows, dtype=np.int64)
         self.new = no_atoms()
         if told is not None:
@@ -283,10 +305,8 @@ class _Atoms:
             if (place < 0).any():
                 raise InternalError("a bug: units left an atom that the ledger does not know; please report it")
             np.add.at(self.left, place, gone[gone > 0])
-            self.new = _new_atoms(task, night, told.filter(pa.array(gone == 0)))
-        # Of a file of survivors that was checked, it reads this and nothing else.
-        seen = [read_slice(task.pieces.read(piece.name)) for piece in task.reads if piece.step == "check-files"]
-        self.seen = seen[0] if seen else None
+            self.new = _new_atoms(work, night, told.filter(pa.array(gone == 0)))
+        self.seen = work.read(SEEN) if work.has(SEEN) else None
         self._n = np.asarray(self.before["n"]).astype(np.int64)
         self._n_after = self._n - (self.left if night.mode != "disjoint" else 0)
         self._place_of_seen = np.zeros(0, dtype=np.int64)
@@ -363,14 +383,14 @@ def _live_counts(atoms: pa.Table, night: Night) -> UnitCounts:
     return UnitCounts(released=int(n[is_out].sum()), withheld=int(n[~is_out].sum()))
 
 
-def _new_atoms(task: Task, night: Night, told: pa.Table) -> pa.Table:
+def _new_atoms(work: Work, night: Night, told: pa.Table) -> pa.Table:
     """Make the new atoms, with the classes that the files have."""
     if not told.num_rows:
         return no_atoms()
     atoms, first, number = np.unique(np.asarray(told[ATOM]), return_index=True, return_inverse=True)
     n = np.bincount(number, np.asarray(told["came"]), len(atoms)).astype(np.int64)
     since = np.asarray(told["since"])[first]
-    numbers, classes = _classes(task)
+    numbers, classes = _classes(work)
     place = np.searchsorted(numbers, np.asarray(told["number"])[first])
     if (numbers[np.minimum(place, len(numbers) - 1)] != np.asarray(told["number"])[first]).any():
         raise InternalError("a bug: units came to an atom that no file has; please report it")
@@ -378,13 +398,11 @@ def _new_atoms(task: Task, night: Night, told: pa.Table) -> pa.Table:
     return atoms_table(atoms, classes[place], n, since, nights)
 
 
-def _classes(task: Task) -> tuple[UInt64s, Pairs]:
+def _classes(work: Work) -> tuple[UInt64s, Pairs]:
     """Read the classes of the files' new atoms, by their numbers in the series, in ascending order."""
-    firsts = from_json(list[int], task.pieces.read(layout_of(task).numbering()))
+    firsts = work.read(NUMBERING)
     numbers, classes = [], []
-    of_atoms = task.sent_by("check-files").of_objects(ATOMS)
-    tables = read_slices(task.run, of_atoms, "check-files", lambda number, _: layout_of(task).new_atoms(number))
-    for one, table in zip(of_atoms, tables, strict=True):
+    for one, table in work.gather_each(NEW_ATOMS):
         numbers.append(from_number(np.asarray(table[ATOM]), firsts[one.maker]))
         classes.append(pairs_of(table, "k"))
     of_all = np.concatenate(numbers)

@@ -6,10 +6,10 @@ import datetime
 from dataclasses import replace
 
 from microagg_core.errors import StorageError
+from microagg_core.release.cleaning import is_under_way
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.revisions import Tombstone, put_up, withdraw
-from microagg_core.release.steps.cleaning import is_under_way
-from microagg_core.release.steps.work import Run
+from microagg_core.release.step import Run
 from microagg_core.series.atoms import FIRST_NUMBER, no_atoms
 from microagg_core.series.generations import Frozen, FrozenColumn, Generation, RangeFile, UnitCounts
 from microagg_core.series.keys import key_of, unit_form_of

@@ -122,7 +122,7 @@ _NAMED_LICENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]*")
 
 
 def licence_url(licence: str) -> str:
-    """Where a licence can be read.
+    """Find where a licence can be read.
 
     >>> licence_url("CC-BY-4.0")
     'https://spdx.org/licenses/CC-BY-4.0.html'

@@ -27,7 +27,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def parse_bytes(text: str) -> int:
-    """Bytes of a size such as ``512MiB``; ValueError for anything else, and for nothing at all.
+    """Parse a size such as ``512MiB``; ValueError for anything else, and for nothing at all.
 
     >>> parse_bytes("1.5 GiB")
     1610612736
@@ -45,6 +45,12 @@ def _number_as_text(value: Any) -> Any:
 
 
 _Text = Annotated[str, BeforeValidator(_number_as_text), WithJsonSchema({"type": ["string", "number"]})]
+
+
+def wait_of(seconds: int) -> Any:
+    """Field of the seconds for which a release does without workers."""
+    text = "seconds without any worker, at the start or later, before the release gives up"
+    return Field(default=seconds, gt=0, allow_inf_nan=False, description=text)
 
 
 class Adapt(Model):
@@ -66,12 +72,7 @@ class StartedWorkers(Model):
     adapt: Adapt | None = Field(default=None, description="in place of workers: as many as there is work for")
     threads: Whole = Field(default=1, ge=1, description="threads of each worker: tasks at once, or more for one task")
     memory: str = Field(default="2GiB", description="memory limit of each worker, e.g. 1GiB")
-    wait: Number = Field(
-        default=60,
-        gt=0,
-        allow_inf_nan=False,
-        description="seconds without any worker, at the start or later, before the release gives up",
-    )
+    wait: Number = wait_of(60)
     environment: dict[str, _Text] = Field(
         default={}, description="environment variables of the workers; never credentials"
     )
@@ -135,7 +136,7 @@ WALLTIME_PATTERN = r"^([0-9]+-)?[0-9]{1,3}:[0-9]{2}:[0-9]{2}$"
 
 
 def _seconds_as_text(value: Any) -> Any:
-    """YAML reads ``12:00:00`` as a number of seconds.
+    """Accept a number of seconds: YAML reads ``12:00:00`` as one.
 
     >>> _seconds_as_text(43_200)
     '12:00:00'
@@ -167,12 +168,7 @@ class Ssh(_Elsewhere):
     known_hosts: str | None = Field(
         default=None, min_length=1, description="path of the machines' public keys; default: ~/.ssh/known_hosts"
     )
-    wait: Number = Field(
-        default=120,
-        gt=0,
-        allow_inf_nan=False,
-        description="seconds without any worker, at the start or later, before the release gives up",
-    )
+    wait: Number = wait_of(120)
 
     @field_validator("hosts")
     @classmethod
@@ -202,12 +198,7 @@ class Slurm(_Elsewhere):
     logs: _Path | None = Field(
         default=None, description="folder for the jobs' logs, there on every node; default: none are kept"
     )
-    wait: Number = Field(
-        default=3600,
-        gt=0,
-        allow_inf_nan=False,
-        description="seconds without any worker, at the start or later, before the release gives up",
-    )
+    wait: Number = wait_of(3600)
 
     @field_validator("options")
     @classmethod
@@ -254,12 +245,7 @@ class Kubernetes(StartedWorkers):
         description="true: Dask's operator speaks no TLS, and a network policy keeps others from the scheduler, who "
         "could run code in its workers, with their rights and credentials",
     )
-    wait: Number = Field(
-        default=600,
-        gt=0,
-        allow_inf_nan=False,
-        description="seconds without any worker, at the start or later, before the release gives up",
-    )
+    wait: Number = wait_of(600)
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
@@ -325,12 +311,7 @@ class RunningCluster(Model):
         description="true: an address beyond this machine may be without TLS; whoever reaches such a scheduler can "
         "run code in its workers, with their rights and credentials",
     )
-    wait: Number = Field(
-        default=300,
-        gt=0,
-        allow_inf_nan=False,
-        description="seconds without any worker, at the start or later, before the release gives up",
-    )
+    wait: Number = wait_of(300)
 
     @field_validator("address")
     @classmethod
@@ -359,7 +340,7 @@ _ENCRYPTED = ("tls://", "wss://")
 
 
 def is_loopback(address: str) -> bool:
-    """Whether a scheduler's address is one of this machine's own.
+    """Tell whether a scheduler's address is one of this machine's own.
 
     >>> is_loopback("tcp://127.0.0.1:8786"), is_loopback("tcp://[::1]:8786"), is_loopback("tcp://scheduler:8786")
     (True, True, False)

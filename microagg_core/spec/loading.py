@@ -13,11 +13,11 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from microagg_core.errors import SpecError
-from microagg_core.model import Loc
+from microagg_core.model import Loc, Model
 from microagg_core.spec.json_schema import spec_schema
 from microagg_core.spec.marked_yaml import Found, Place, parse
 from microagg_core.spec.problems import follow, in_words, problem
-from microagg_core.spec.release import Model, ReleaseSpec, Roles
+from microagg_core.spec.release import ReleaseSpec, Roles
 from microagg_core.store.failures import explaining
 from microagg_core.store.objects import Store
 from microagg_core.store.urls import basename, is_local, local_path, resolve, shown
@@ -29,7 +29,7 @@ _SHORTHANDS = {("algorithm",): "name", ("series", "ledger"): "url"}
 
 
 def with_settings(tree: Place, settings: Sequence[str]) -> tuple[Place, list[Found]]:
-    """The tree of a spec with what is set, and what is no YAML of it.
+    """Put what is set into the tree of a spec, and list what is no YAML of it.
 
     Raises:
         SpecError: a setting is not written as PATH=VALUE.
@@ -151,7 +151,7 @@ def canonical(spec: ReleaseSpec) -> str:
 
 
 def check(tree: Place, folder: str) -> ReleaseSpec | list[Found]:
-    """The spec that a YAML tree holds, or every (line, sentence) that is wrong with it.
+    """Make the spec that a YAML tree holds, or list every (line, sentence) that is wrong with it.
 
     >>> tree, _ = parse("name: people\\nk: 3\\nkk: 5\\n")
     >>> check(tree, ".")[-1]
@@ -232,7 +232,7 @@ def _resolve_urls(raw: dict[str, Any], folder: str) -> None:
 
 
 def _take_as_written(raw: dict[str, Any], tree: Place, errors: list[ErrorDetails]) -> bool:
-    """Where text is wanted and a number or word such as true stands, take what was written.
+    """Take what was written, where text is wanted and a number or word such as true stands.
 
     A column may be called 2020, an id 20261118, and -999 may stand for a missing value. Nothing at all
     (``null``) is text only as an item of a list.
@@ -257,7 +257,7 @@ def _put(raw: dict[str, Any], way: Loc, text: str) -> None:
 
 
 def _hidden_problems(raw: dict[str, Any], tree: Place, errors: list[ErrorDetails]) -> list[Found]:
-    """Problems between the fields that are right in themselves.
+    """Find problems between the fields that are right in themselves.
 
     pydantic looks across fields only when every field is right; one error would hide the others until the
     next try.

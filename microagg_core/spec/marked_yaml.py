@@ -61,7 +61,7 @@ class Place:
 
 
 def parse(text: str) -> tuple[Place | None, list[Found]]:
-    """The tree of a YAML text, and what is wrong with the text; the tree of nothing is None.
+    """Make a tree of a YAML text, and list what is wrong with the text; the tree of nothing is None.
 
     A text that is not YAML has no tree. A key that stands twice, a tag, or an anchor that leads to itself is
     reported, and the rest of the tree is there to be checked.

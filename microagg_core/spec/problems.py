@@ -12,7 +12,7 @@ from typing import Any, get_args
 from pydantic_core import ErrorDetails
 
 from microagg_core.data.places import SECRET_REASON, looks_secret
-from microagg_core.model import Loc, PartError, dotted
+from microagg_core.model import Loc, Model, PartError, dotted
 from microagg_core.spec import about
 from microagg_core.spec.clusters import (
     ADDRESS_PATTERN,
@@ -21,9 +21,10 @@ from microagg_core.spec.clusters import (
     PATH_PATTERN,
     WALLTIME_PATTERN,
     WORD_PATTERN,
+    LocalCluster,
 )
 from microagg_core.spec.marked_yaml import Found, Place
-from microagg_core.spec.release import NAME_PATTERN, VARIABLE_PATTERN, LocalCluster, Model, ReleaseSpec
+from microagg_core.spec.release import NAME_PATTERN, VARIABLE_PATTERN, ReleaseSpec
 from microagg_core.store.urls import holds_credentials
 
 _LONGEST_VALUE = 60
@@ -59,7 +60,7 @@ _REASONS = {
 
 
 def in_words(error: ErrorDetails, tree: Place) -> list[Found]:
-    """The lines and sentences of one of pydantic's errors; a check across fields may have found several.
+    """Put one of pydantic's errors into lines and sentences; a check across fields may have found several.
 
     >>> from microagg_core.spec.loading import check
     >>> from microagg_core.spec.marked_yaml import parse
@@ -81,7 +82,7 @@ def problem(tree: Place, loc: Loc, reason: str) -> Found:
 
 
 def follow(tree: Place, loc: Loc) -> tuple[Place, Loc]:
-    """The place that an error speaks of, and the way there as the file has it.
+    """Find the place that an error speaks of, and the way there as the file has it.
 
     What the file leaves out is stepped over: the names of a union's members, and levels that a shorthand
     such as ``algorithm: mdav`` or ``unit: person`` does without.

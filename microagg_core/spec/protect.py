@@ -35,7 +35,7 @@ class ColumnDemand(Model):
     )
 
     def over(self, other: ColumnDemand | None) -> ColumnDemand:
-        """These demands, and the other's where these say nothing.
+        """Take these demands, and the other's where these say nothing.
 
         >>> ColumnDemand(distinct=3).over(ColumnDemand(distinct=2, inference=0.1)).inference
         0.1
@@ -79,7 +79,7 @@ class Protect(Model):
         return {"columns": columns, **{k: v for k, v in value.items() if k not in columns}}
 
     def of_columns(self, confidential: Iterable[str]) -> dict[str, ColumnDemand]:
-        """What is demanded of each confidential column of which anything is, in their order.
+        """List what is demanded of each confidential column of which anything is, in their order.
 
         >>> protect = Protect.model_validate({"a": {"distinct": 2}, "*": {"inference": 0.1}, "linkage": 0.2})
         >>> [(name, demand.distinct, demand.inference) for name, demand in protect.of_columns(["b", "a"]).items()]

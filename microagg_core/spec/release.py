@@ -15,26 +15,18 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from microagg_core.data.formats import released_names
-from microagg_core.data.formats.options import CSV_TYPES, CsvInput, CsvOutput
-from microagg_core.data.places import Input, Lasting, Location, a_local_path
+from microagg_core.data.formats.options import CsvOutput
+from microagg_core.data.places import Input, Lasting, a_local_path
 from microagg_core.group.algorithms import algorithms
 from microagg_core.model import ColumnName, Columns, Model, Number, OneOf, PartError, Problem, Whole
 from microagg_core.spec.about import About, about_problems
 from microagg_core.spec.analyses import Analyses, analysis_problems
 from microagg_core.spec.clusters import (
     AnyCluster,
-    Cluster,
-    KubernetesCluster,
-    LocalCluster,
-    NoCluster,
-    RunningCluster,
-    SlurmCluster,
-    SshCluster,
-    parse_bytes,
 )
 from microagg_core.spec.protect import Protect, protect_problems
 from microagg_core.spec.schedule import Schedule
-from microagg_core.spec.series import Hold, Series
+from microagg_core.spec.series import Series
 from microagg_core.store.urls import is_inside
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
@@ -145,42 +137,6 @@ Refine = Annotated[
     BeforeValidator(_refine_shape),
 ]
 
-
-__all__ = [
-    "CSV_TYPES",
-    "SPEC_VERSION",
-    "Acknowledge",
-    "Algorithm",
-    "Blocks",
-    "Cluster",
-    "ColumnName",
-    "Columns",
-    "CsvInput",
-    "CsvOutput",
-    "Hold",
-    "Input",
-    "Keep",
-    "KubernetesCluster",
-    "LocalCluster",
-    "Location",
-    "Model",
-    "NoCluster",
-    "Output",
-    "Protect",
-    "Refine",
-    "ReleaseSpec",
-    "Roles",
-    "RoundingRule",
-    "RunningCluster",
-    "Schedule",
-    "Series",
-    "Sign",
-    "SlurmCluster",
-    "SshCluster",
-    "TimeBudget",
-    "Work",
-    "parse_bytes",
-]
 
 SPEC_VERSION: Literal[1] = 1
 

@@ -24,7 +24,7 @@ _RANGE = re.compile(r"(?:\*|(\w+)(?:-(\w+))?)(?:/([1-9][0-9]?))?")
 
 
 def cron_problem(cron: str) -> str:
-    """What is wrong with a cron line; nothing where it is one.
+    """Say what is wrong with a cron line; nothing where it is one.
 
     >>> cron_problem("30 2 * * mon-fri"), cron_problem("30 24 * * *")
     ('', "its hour must be *, or numbers from 0 to 23 (got '24')")

@@ -62,7 +62,7 @@ class Hold(Model):
     )
 
     def until_units(self, k: int) -> int:
-        """The number of units that a block waits for.
+        """Units that a block of arrivals waits for; None where arrivals do not wait.
 
         >>> Hold(until="20k").until_units(5), Hold(until=30).until_units(5)
         (100, 30)
@@ -138,7 +138,7 @@ class Series(Model):
         )
 
     def until_units(self, k: int) -> int | None:
-        """The number of units that a block of arrivals waits for; None where arrivals do not wait.
+        """Units that a block of arrivals waits for; None where arrivals do not wait.
 
         >>> Series(mode="atoms", hold={"until": "20k"}).until_units(5), Series(mode="atoms").until_units(5)
         (100, None)

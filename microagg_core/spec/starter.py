@@ -64,7 +64,7 @@ class Advice:
 def starter_spec(
     url: str, schema: pa.Schema, options: str = "", output_format: str = "parquet", advice: Advice | None = None
 ) -> str:
-    """The text of a release spec for the data at ``url``, which the user completes.
+    """Write a release spec for the data at ``url``, which the user completes.
 
     Args:
         url: where the data are, as the spec is to have it.
@@ -143,7 +143,7 @@ def _check_names(names: list[str]) -> None:
 
 
 def quoted(name: str) -> str:
-    """A name as YAML, in quotes where it needs them.
+    """Write a name as YAML, in quotes where it needs them.
 
     >>> quoted("age"), quoted("no")
     ('age', '"no"')

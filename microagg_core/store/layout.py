@@ -167,8 +167,8 @@ class RunLayout:
     """Names of one run in the work area. An ending tells the format: ``arrows`` is one Arrow stream, ``slices`` are
     many, one after the other.
 
-    >>> RunLayout("3f9a").scatter(part=2, number=0)
-    'runs/3f9a/scatter/part-00002-00000.slices'
+    >>> RunLayout("3f9a").object("scatter", "scattered", 2, 1, "slices")
+    'runs/3f9a/scatter/scattered-00002-00001.slices'
     """
 
     key: str
@@ -182,97 +182,18 @@ class RunLayout:
         """When the run was last seen alive; its age decides when a failed run's rows go."""
         return f"{self.folder}/sign-of-life"
 
-    def context(self) -> str:
-        """What every worker of the run needs to know."""
-        return f"{self.folder}/plan/context.json"
+    def input_parts(self) -> str:
+        """Where the input's large files are cut."""
+        return f"{self.folder}/input-parts.json"
 
-    def input_schema(self) -> str:
-        """The schema of the input, as Arrow's schema message."""
-        return f"{self.folder}/plan/input-schema.arrows"
+    def object(self, step: str, name: str, number: int, index: int, ending: str) -> str:
+        """An object that a task of a step wrote; it is one of several where it has an index."""
+        numbers = f"{digits(number)}-{digits(index)}" if index else digits(number)
+        return f"{self.objects(step)}/{_checked(name)}-{numbers}.{ending}"
 
-    def survey(self, part: int, what: str) -> str:
-        """Something that was counted in one input part."""
-        return f"{self.folder}/survey/part-{digits(part)}.{_checked(what)}"
-
-    def salt(self) -> str:
-        """The secret under which this run hashes what names a unit."""
-        return f"{self.folder}/survey/salt"
-
-    def marks(self, part: int) -> str:
-        """What each record of an input part is in tonight's release of a series."""
-        return f"{self.folder}/nights/marks-{digits(part)}.arrows"
-
-    def survey_result(self) -> str:
-        """The survey of the whole input."""
-        return f"{self.folder}/survey/survey.json"
-
-    def part_keys(self, part: int) -> str:
-        """The counted blocking keys of one input part, cut by ranges of their hashes."""
-        return f"{self.folder}/survey/part-{digits(part)}-keys.slices"
-
-    def keys(self, number: int) -> str:
-        """The counted blocking keys of all parts, in one range of hashes."""
-        return f"{self.folder}/survey/keys-{digits(number)}.arrows"
-
-    def measure_scale(self) -> str:
-        """Moments of all records that are released, on whose scale losses are measured."""
-        return f"{self.folder}/plan/measure-scale.json"
-
-    def loss_statistics(self, partition: int) -> str:
-        """Loss statistics of one partition."""
-        return f"{self.folder}/anonymized/partition-{digits(partition)}-losses.json"
-
-    def block_results(self, partition: int) -> str:
-        """Sizes and losses of the blocks of one partition."""
-        return f"{self.folder}/anonymized/partition-{digits(partition)}-blocks.arrows"
-
-    def expected(self, part: int) -> str:
-        """What the release should hold of one input part."""
-        return f"{self.folder}/scatter/expected-{digits(part)}.notes"
-
-    def outline(self) -> str:
-        """What every worker knows of the plan."""
-        return f"{self.folder}/plan/outline.json"
-
-    def routes(self) -> str:
-        """Where the records of each blocking key go, a shard after the other."""
-        return f"{self.folder}/plan/routes.slices"
-
-    def blocks(self) -> str:
-        """What is planned for the blocks, cut by partition."""
-        return f"{self.folder}/plan/blocks.slices"
-
-    def plan_file(self, name: str) -> str:
-        """What the plan is made from, in a file of its own ('sample-00000.arrows', 'count-00000.json', ...)."""
-        return f"{self.folder}/plan/{_checked(name)}"
-
-    def scatter(self, part: int, number: int) -> str:
-        """Rows of an input part, cut by partition; a part larger than memory is written as several objects."""
-        return f"{self.folder}/scatter/part-{digits(part)}-{digits(number)}.slices"
-
-    def anonymized(self, partition: int) -> str:
-        """The rows of one partition, anonymized, cut by file."""
-        return f"{self.folder}/anonymized/partition-{digits(partition)}.slices"
-
-    def candidate(self, part: int, extension: str) -> str:
-        """A part as it would be published."""
-        return f"{self.folder}/candidate/part-{digits(part)}.{_checked(extension)}"
-
-    def origins(self, part: int) -> str:
-        """The private record numbers of a candidate part and the quasi-identifiers that came in, row by row."""
-        return f"{self.folder}/candidate/origins-{digits(part)}.arrows"
-
-    def checks(self, part: int) -> str:
-        """What all inspections noted of one candidate part."""
-        return f"{self.folder}/checks/part-{digits(part)}.notes"
-
-    def distributions(self) -> str:
-        """How confidential values are distributed over all records that are released."""
-        return f"{self.folder}/plan/distributions.arrows"
-
-    def protection_figures(self) -> str:
-        """What the candidate parts show of what is demanded besides k."""
-        return f"{self.folder}/checks/protection.json"
+    def objects(self, step: str) -> str:
+        """The folder of the objects that a step's tasks wrote."""
+        return f"{self.folder}/{_checked(step)}"
 
     def receipt(self, step: str, number: int) -> str:
         """The receipt of one task of a step."""

@@ -34,7 +34,7 @@ from recorded_release import Case, Recording, make_input, record
 from release_at_scale import write_input, write_spec
 
 from microagg_core.data.tables.slices import Slice, Slices
-from microagg_core.release.steps.work import Receipt, Run, Task
+from microagg_core.release.step import Receipt, Run, Task
 from microagg_core.spec.clusters import RunningCluster
 from microagg_core.spec.loading import load_spec
 from microagg_core.store.objects import Store

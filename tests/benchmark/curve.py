@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from microagg_core.release.steps.sizing.forecast import Forecast
+from microagg_core.release.sizing.forecast import Forecast
 
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 760, 420, 60, 40, 190, 50
 #: From the bottom to the top, with colours that people tell apart.

@@ -14,11 +14,10 @@ from recorded_release import Case
 from scipy.optimize import nnls
 
 from microagg_core.data.formats.reading import BATCH_ROWS
-from microagg_core.release.steps.sizing.description import Description
-from microagg_core.release.steps.sizing.drawing import draw_plan, sizes_of_keys
-from microagg_core.release.steps.sizing.figures import STAGE_OF_STEP, Columns, TaskSizes
+from microagg_core.release.sizing.description import Description, draw_plan, sizes_of_keys
+from microagg_core.release.sizing.tasks import STAGE_OF_STEP, Columns, TaskSizes
 
-FIGURES = Path(__file__).resolve().parents[2] / "microagg_core" / "release" / "steps" / "sizing" / "figures.json"
+FIGURES = Path(__file__).resolve().parents[2] / "microagg_core" / "release" / "sizing" / "figures.json"
 #: What a task of each step is made of, and what it writes for that.
 MADE_OF = {
     "survey": ("task", "row", "row_quasi", "row_confidential", "row_identifier", "batch_key"),

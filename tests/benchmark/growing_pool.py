@@ -26,8 +26,8 @@ from typing import Any
 
 from distributed import Client
 
+from microagg_core.spec.clusters import RunningCluster
 from microagg_core.spec.loading import load_spec
-from microagg_core.spec.release import RunningCluster
 from microagg_flows.clusters import connect
 from microagg_flows.progress import Silence
 

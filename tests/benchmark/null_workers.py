@@ -8,7 +8,6 @@ ones have. Nothing of what workers alone read is written; a released file is a h
 
 from __future__ import annotations
 
-import json
 import math
 import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,7 +22,7 @@ import pandas as pd
 import pyarrow as pa
 
 from microagg_core.arrays import Ints
-from microagg_core.data.tables.slices import Slice, Slices, to_bytes
+from microagg_core.data.tables.slices import Slice, Slices
 from microagg_core.group.metrics.moments import EMPTY, Moments, moments_of
 from microagg_core.group.metrics.statistics import loss_statistics
 from microagg_core.inspect.checks.distributions import ColumnCounts, Distributions
@@ -33,20 +32,25 @@ from microagg_core.inspect.checks.means import QuasiMoments
 from microagg_core.inspect.checks.missing_values import Nulls
 from microagg_core.inspect.checks.values import Sums
 from microagg_core.inspect.contract import Promise
-from microagg_core.inspect.draws import WORD, Draw
 from microagg_core.inspect.exposure import ConfidentialValues, Exposure
 from microagg_core.inspect.gate import limits, measures
 from microagg_core.inspect.notes import Notes
 from microagg_core.inspect.risk.labels import Lines, label_lines
-from microagg_core.inspect.sketches import SAMPLE_TOGETHER, SAMPLE_VALUES, Sketch
-from microagg_core.plain import to_json, to_plain
+from microagg_core.inspect.samples import SAMPLE_TOGETHER, SAMPLE_VALUES, WORD, Draw, Sketch
+from microagg_core.plain import to_plain
+from microagg_core.release.context import CONTEXT, Context
+from microagg_core.release.pieces import Piece
+from microagg_core.release.planned import load_planned
 from microagg_core.release.publish import Upload
-from microagg_core.release.steps.checking import promise_of
+from microagg_core.release.step import Output, Receipt, Rows, Task, Work
+from microagg_core.release.steps.anonymize import ANONYMIZED, BLOCK_LINES, LOSSES
+from microagg_core.release.steps.candidate import CANDIDATE, ORIGINS
+from microagg_core.release.steps.checking import EXPECTED, NOTES, promise_of
 from microagg_core.release.steps.confidential import KEY, Gathered, drawn_of_a_part
-from microagg_core.release.steps.pieces import Piece
-from microagg_core.release.steps.routing import load_planned
+from microagg_core.release.steps.keys import KEYS, PART_KEYS
+from microagg_core.release.steps.scatter import SCATTERED
+from microagg_core.release.steps.survey import CONFIDENTIAL, STATISTICS
 from microagg_core.release.steps.units import unit_checks
-from microagg_core.release.steps.work import Context, Receipt, Task, load_context
 from microagg_core.store.objects import Store
 from microagg_core.store.urls import local_path
 from microagg_flows.progress import Progress, Silence
@@ -115,7 +119,8 @@ def _answer_all(census: Census, connection: Connection) -> None:
 def answer(census: Census, item: Task | tuple[Store, Upload]) -> Receipt | None:
     """The receipt of a task that nobody did, or nothing once a file is published that nobody has."""
     if isinstance(item, Task):
-        return _ANSWERS[item.step](census, item)
+        work = Work(item)
+        return work.receipt(_ANSWERS[item.step](census, work))
     output, upload = item
     path = Path(local_path(output.url)) / upload.target
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -127,16 +132,20 @@ def answer(census: Census, item: Task | tuple[Store, Upload]) -> Receipt | None:
 # --- The steps -----------------------------------------------------------------------------------------------
 
 
-def _untouched(task: Task, name: str, n_bytes: int) -> Piece:
-    return Piece(name, n_bytes, "0" * 64, task.step, task.number)
+def _untouched(work: Work, output: Output[Any], n_bytes: int) -> None:
+    """An object that only workers would read, and that is not there."""
+    name = output.path(work.run.key, work.task.step, work.number)
+    work.pieces.append(Piece(name, n_bytes, "0" * 64, work.task.step, work.number, output.name))
 
 
-def _slices(task: Task, destinations: Iterable[int], rows: int) -> Slices:
-    """One slice for each destination, of about equal length."""
+def _sent(work: Work, output: Rows, n_bytes: int, destinations: Iterable[int], rows: int) -> None:
+    """One slice for each destination, of about equal length, in an object that is not there."""
     numbers = list(destinations)
     bounds = np.linspace(0, rows, len(numbers) + 1).astype(np.int64).tolist()
     slices = zip(numbers, bounds, bounds[1:], strict=False)
-    return Slices.of(Slice(task.number, 0, number, a * 20, b * 20, b - a, 7) for number, a, b in slices)
+    _untouched(work, output, n_bytes)
+    sent = Slices.of(Slice(work.number, 0, number, a * 20, b * 20, b - a, 7) for number, a, b in slices)
+    work._sent[output.name] = [sent]
 
 
 def _moments(rows: int) -> Moments:
@@ -145,9 +154,9 @@ def _moments(rows: int) -> Moments:
     return replace(some, n=rows, m2=some.m2 * rows / some.n) if rows else EMPTY
 
 
-def _survey(census: Census, task: Task) -> Receipt:
-    layout, number, rows = task.layout, task.number, census.rows_of_part
-    context = load_context(task.run, task.reads)
+def _survey(census: Census, work: Work) -> int:
+    number, rows = work.number, census.rows_of_part
+    context = work.load(CONTEXT)
     n_attributes = len(context.kinds)
     statistics = {
         "rows": rows,
@@ -162,13 +171,13 @@ def _survey(census: Census, task: Task) -> Receipt:
         "nameless": [0] * len(unit_checks(context.spec, context.schema)),
         "text_bytes": [0] * len(context.schema.confidential),
     }
-    pieces = [task.put(layout.survey(number, "json"), json.dumps(statistics).encode())]
-    for i, data in enumerate(_gathered(context, number, rows).to_bytes()):
-        pieces.append(task.put(layout.survey(number, f"confidential-{i}.arrows"), data))
+    work.write(STATISTICS, statistics)
+    for data in _gathered(context, number, rows).to_bytes():
+        work.write(CONFIDENTIAL, data)
     keys = min(census.keys, rows)
     level = max(0, math.ceil(math.log2(keys / 4096)))
-    pieces.append(_untouched(task, layout.part_keys(number), 12 * keys))
-    return Receipt(task.step, number, rows, tuple(pieces), _slices(task, range(1 << level, 2 << level), keys))
+    _sent(work, PART_KEYS, 12 * keys, range(1 << level, 2 << level), keys)
+    return rows
 
 
 def _gathered(context: Context, number: int, rows: int) -> Gathered:
@@ -197,21 +206,20 @@ def _draw(number: int, n_attributes: int, n_columns: int, size: int, which: int)
     return Draw(pd.DataFrame(columns), int(words[-1]))
 
 
-def _keys(census: Census, task: Task) -> Receipt:
-    n_ranges = 1 << (task.slices[0].destination.bit_length() - 1)
-    keys = census.keys_of_range(task.number, n_ranges)
-    return Receipt(task.step, task.number, keys.num_rows, (task.put(task.layout.keys(task.number), to_bytes(keys)),))
+def _keys(census: Census, work: Work) -> int:
+    n_ranges = 1 << (work.slices(PART_KEYS)[0].destination.bit_length() - 1)
+    keys = census.keys_of_range(work.number, n_ranges)
+    work.write(KEYS, keys)
+    return keys.num_rows
 
 
-def _scatter(census: Census, task: Task) -> Receipt:
-    planned, rows = load_planned(task), census.rows_of_part
+def _scatter(census: Census, work: Work) -> int:
+    planned, rows = load_planned(work), census.rows_of_part
     counts = np.zeros(census.parts, dtype=np.int64)
-    counts[task.number] = rows
-    expected = task.put(task.layout.expected(task.number), _notes(rows, task, counts))
-    piece = _untouched(task, task.layout.scatter(task.number, 0), 20 * rows)
-    return Receipt(
-        task.step, task.number, rows, (piece, expected), _slices(task, range(planned.outline.n_partitions), rows)
-    )
+    counts[work.number] = rows
+    work.write(EXPECTED, _notes(rows, work, counts))
+    _sent(work, SCATTERED, 20 * rows, range(planned.outline.n_partitions), rows)
+    return rows
 
 
 def _too_many_values(promise: Promise) -> ColumnCounts:
@@ -222,8 +230,8 @@ def _too_many_values(promise: Promise) -> ColumnCounts:
     return counts
 
 
-def _anonymize(census: Census, task: Task) -> Receipt:
-    planned, layout, number = load_planned(task), task.layout, task.number
+def _anonymize(census: Census, work: Work) -> int:
+    planned, number = load_planned(work), work.number
     outline, n_attributes = planned.outline, len(planned.context.kinds)
     bounds = np.append(outline.first_blocks, outline.n_blocks)
     n, rows = int(bounds[number + 1] - bounds[number]), int(outline.rows[number])
@@ -240,27 +248,23 @@ def _anonymize(census: Census, task: Task) -> Receipt:
         "tried": [""] * n,
         **{name: np.full(n, count) for name, count in counts.items()},
     }
-    pieces = (
-        _untouched(task, layout.anonymized(number), 20 * rows),
-        task.put(layout.loss_statistics(number), to_json(losses)),
-        task.put(layout.block_results(number), to_bytes(pa.table(lines))),
-    )
+    work.write(LOSSES, losses)
+    work.write(BLOCK_LINES, pa.table(lines))
     # The blocks of a partition follow each other, and so do the files of their labels.
     first = number * outline.n_files // outline.n_partitions
-    return Receipt(task.step, number, rows, pieces, _slices(task, range(first, min(first + 2, outline.n_files)), rows))
+    _sent(work, ANONYMIZED, 20 * rows, range(first, min(first + 2, outline.n_files)), rows)
+    return rows
 
 
-def _assemble(census: Census, task: Task) -> Receipt:
-    rows, layout, number = int(task.slices.array["rows"].sum()), task.layout, task.number
-    pieces = (
-        _untouched(task, layout.candidate(number, "parquet"), 20 * rows),
-        _untouched(task, layout.origins(number), 20 * rows),
-    )
-    return Receipt(task.step, number, rows, pieces)
+def _assemble(census: Census, work: Work) -> int:
+    rows = int(work.slices(ANONYMIZED).array["rows"].sum())
+    for output in (CANDIDATE, ORIGINS):
+        _untouched(work, output, 20 * rows)
+    return rows
 
 
-def _notes(rows: int, task: Task, counts: Ints, **more: Any) -> bytes:
-    planned = load_planned(task)
+def _notes(rows: int, work: Work, counts: Ints, **more: Any) -> Notes:
+    planned = load_planned(work)
     promise = promise_of(planned)
     sums = Sums(counts, np.zeros((len(counts), 2), dtype=np.uint64))
     notes = {
@@ -270,30 +274,30 @@ def _notes(rows: int, task: Task, counts: Ints, **more: Any) -> bytes:
         "check: distributions": _too_many_values(promise),
         **more,
     }
-    return Notes(rows, notes).to_bytes()
+    return Notes(rows, notes)
 
 
-def _check_files(census: Census, task: Task) -> Receipt:
-    planned, number = load_planned(task), task.number
+def _check_files(census: Census, work: Work) -> int:
+    planned, number = load_planned(work), work.number
     promise = promise_of(planned)
     # As many from each part, so that all files together have all.
     bounds = np.linspace(0, census.rows_of_part, planned.outline.n_files + 1).astype(np.int64)
     counts = np.full(census.parts, bounds[number + 1] - bounds[number])
-    nobody, exposure = KAnonymity().nothing(promise), _exposure(task)
+    nobody, exposure = KAnonymity().nothing(promise), _exposure(work)
     rows = int(counts.sum())
     more = {"check: k-anonymity": nobody, "check: groups": Outside((0,) * len(promise.kinds))}
     more |= {limit.key: limit.nothing(promise) for limit in limits()}
     more |= {measure.key: measure.measure(exposure) for measure in measures()}
     lines = label_lines(exposure)
     more["risk: labels"] = Lines(lines.add_column(0, "file", pa.array(np.full(lines.num_rows, number))))
-    noted = task.put(task.layout.checks(number), _notes(rows, task, counts, **more))
-    candidate = _untouched(task, task.layout.candidate(number, "parquet"), 20 * rows)
-    return Receipt(task.step, number, rows, (candidate, noted))
+    work.write(NOTES, _notes(rows, work, counts, **more))
+    work.vouch(work.reads.piece(CANDIDATE))
+    return rows
 
 
-def _exposure(task: Task) -> Exposure:
+def _exposure(work: Work) -> Exposure:
     """A file of as many labels as its share of the blocks, with one combination each."""
-    plan = load_planned(task)
+    plan = load_planned(work)
     names, outline = tuple(kind.name for kind in plan.context.kinds), plan.outline
     n = -(-outline.n_blocks // outline.n_files)
     shape, numbers = (n, len(names)), np.arange(n)
@@ -301,7 +305,7 @@ def _exposure(task: Task) -> Exposure:
     return Exposure(names, numbers, numbers, np.zeros(shape), np.zeros(shape, dtype=np.bool_), tuple(columns))
 
 
-_ANSWERS: dict[str, Callable[[Census, Task], Receipt]] = {
+_ANSWERS: dict[str, Callable[[Census, Work], int]] = {
     "survey": _survey,
     "keys": _keys,
     "scatter": _scatter,

@@ -28,11 +28,11 @@ from work_bytes import CountingStore, Traffic
 
 from microagg_core.blocks import packing
 from microagg_core.blocks.memory import FILE_BYTES
-from microagg_core.data.formats.reading import FileFormat
+from microagg_core.data.formats.reading import InputFormat
 from microagg_core.data.tables import slices
 from microagg_core.data.tables.slices import frames_of, tables_of
 from microagg_core.release.publish import Upload
-from microagg_core.release.steps.work import Receipt, Task
+from microagg_core.release.step import Receipt, Task
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store import s3
@@ -233,7 +233,7 @@ def record(case: Case, folder: Path, store: str | None = None, options: dict[str
     workers = Recorder(recording)
     # Every file is a part, however small it is; of the page only large censuses are asked (bookkeeping.py).
     with (
-        patch.object(FileFormat, "part_bytes", 1),
+        patch.object(InputFormat, "part_bytes", 1),
         patch.object(packing, "FILE_BYTES", case.file_bytes),
         patch.dict(os.environ, {SWITCH: "off"}),
     ):

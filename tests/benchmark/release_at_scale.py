@@ -34,8 +34,9 @@ import pyarrow.parquet as pq
 import yaml
 from numpy.typing import NDArray
 
+from microagg_core.spec.clusters import LocalCluster
 from microagg_core.spec.loading import load_spec
-from microagg_core.spec.release import LocalCluster, ReleaseSpec
+from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.objects import Store
 from microagg_flows.clusters import connect
 from microagg_flows.progress import Silence

@@ -28,10 +28,9 @@ from curve import drawn_curve
 
 from microagg_core.data.formats.reading import OPENING_BYTES, PART_BYTES
 from microagg_core.pages.forecast_report import bytes_in_words, forecast_stages, time_in_words
-from microagg_core.release.steps.sizing.description import Description, read_description, read_number
-from microagg_core.release.steps.sizing.figures import MeasuredFigures, measured_figures
-from microagg_core.release.steps.sizing.forecast import Forecast, Forecaster, place_of
-from microagg_core.release.steps.sizing.tasks import StepTasks
+from microagg_core.release.sizing.description import Description, read_description, read_number
+from microagg_core.release.sizing.forecast import Forecast, Forecaster, place_of
+from microagg_core.release.sizing.tasks import MeasuredFigures, StepTasks, measured_figures
 from microagg_flows.clusters import pool
 
 WORKERS = (1, 3, 10, 30, 100, 300, 1000, 3000)
@@ -42,17 +41,17 @@ _FILE_BYTES = 29_500_000
 _NEAR = {"latency": 0.004, "bandwidth": 300e6}
 #: What may be changed that is no setting: where it lies.
 _PLACES = {
-    "parts": ("microagg_core.release.steps.sizing.tasks.PART_BYTES",),
+    "parts": ("microagg_core.release.sizing.tasks.PART_BYTES",),
     "partitions": ("microagg_core.blocks.packing.PARTITION_BYTES",),
     "seconds": ("microagg_core.blocks.packing._MOST_SECONDS",),
-    "runs": ("microagg_core.release.steps.sizing.tasks.RUN_BYTES",),
-    "objects": ("microagg_core.release.steps.sizing.tasks.OBJECT_BYTES",),
+    "runs": ("microagg_core.release.sizing.tasks.RUN_BYTES",),
+    "objects": ("microagg_core.release.sizing.tasks.OBJECT_BYTES",),
     "files": ("microagg_core.blocks.packing.FILE_BYTES",),
     "connections": (
-        "microagg_core.release.steps.sizing.tasks.PARALLEL_REQUESTS",
-        "microagg_core.release.steps.sizing.forecast.PARALLEL_REQUESTS",
+        "microagg_core.release.sizing.tasks.PARALLEL_REQUESTS",
+        "microagg_core.release.sizing.forecast.PARALLEL_REQUESTS",
     ),
-    "keys": ("microagg_core.release.steps.sizing.tasks.TASK_KEYS",),
+    "keys": ("microagg_core.release.sizing.tasks.TASK_KEYS",),
 }
 
 

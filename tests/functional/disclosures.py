@@ -24,7 +24,7 @@ import pandas as pd
 import pyarrow as pa
 
 from microagg_core.inspect.disclosures import Disclosure
-from microagg_core.release.steps.routing import load_survey
+from microagg_core.release.planned import SURVEY
 from releasing.runs import run_stages, start, write_release
 
 _ROLES = ("quasi_identifiers", "blocking", "confidential", "drop")
@@ -126,7 +126,7 @@ def disclosures_of(table: pa.Table, roles: dict[str, list[str]]) -> tuple[Disclo
     with tempfile.TemporaryDirectory() as folder:
         release = start(write_release(Path(folder), [table], roles=roles, missing="separate"))
         run_stages(release, "survey")
-        return load_survey(release.run.pieces(release.reads("survey")), release.layout).disclosures
+        return release.known(SURVEY).disclosures
 
 
 def main() -> None:

@@ -287,8 +287,8 @@ def test_blocks_are_cut_by_a_sample_where_they_are_too_large_for_one_worker(
     ties: bool, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Plans are made in this process, so that the sample can be made small here; the counts must still be exact."""
-    monkeypatch.setattr("microagg_core.release.steps.oversize._SAMPLE_ROWS", 150)
-    monkeypatch.setattr("microagg_core.release.steps.oversize._ENOUGH", 10**9)
+    monkeypatch.setattr("microagg_core.release.steps.cuts._SAMPLE_ROWS", 150)
+    monkeypatch.setattr("microagg_core.release.steps.cuts._ENOUGH", 10**9)
     monkeypatch.setattr("microagg_core.release.steps.sampling._LEAST_ROWS", 150)
     monkeypatch.setattr("microagg_core.release.steps.sampling._MOST_ROWS", 150)
     table = keyed(3000, place=["a"] * 2500 + ["b"] * 500)

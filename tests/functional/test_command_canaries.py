@@ -37,6 +37,8 @@ from planted import (
 
 from covering import is_whole
 from microagg_core.data.tables.slices import read_slice, write_slices
+from microagg_core.release.planned import BLOCKS, PLAN
+from microagg_core.release.steps.candidate import CANDIDATE
 from releasing.runs import Release, forge
 from servers.dask_processes import DaskCluster
 
@@ -256,19 +258,20 @@ def test_a_failure(name: str, place: Watched) -> None:
 
 def _labels_of_another_type(_: Project, release: Release) -> None:
     """The labels are numbers, and the workers find text that does not convert."""
-    name, outline = release.layout.blocks(), json.loads(release.work.read(release.layout.outline()))
+    name, place = (output.path(release.key, output.name) for output in (BLOCKS, PLAN))
+    plan = json.loads(release.work.read(place))
     blocks = read_slice(release.work.read(name))
     texts = pa.array([f"{TEXTS['town']}-{i}" for i in range(blocks.num_rows)])
     data, slices = write_slices(blocks.set_column(1, "b1", texts), np.zeros(blocks.num_rows, dtype=np.int64), 0)
     release.work.put(name, data)
-    forge(release, release.layout.outline(), json.dumps({**outline, "blocks": slices.array.tolist()}).encode())
+    forge(release, place, json.dumps({**plan, "blocks": slices.array.tolist()}).encode())
 
 
 def _forge_candidates(release: Release, changed: Callable[[pa.Table], pa.Table]) -> None:
-    for pieces in release.made["assemble"].values():
+    for piece in release.written(CANDIDATE).pieces:
         sink = io.BytesIO()
-        pq.write_table(changed(pq.read_table(io.BytesIO(release.work.read(pieces[0].name)))), sink)
-        forge(release, pieces[0].name, sink.getvalue())
+        pq.write_table(changed(pq.read_table(io.BytesIO(release.work.read(piece.name)))), sink)
+        forge(release, piece.name, sink.getvalue())
 
 
 def _candidate_of_another_type(_: Project, release: Release) -> None:

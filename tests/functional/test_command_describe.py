@@ -83,8 +83,8 @@ def test_a_census_is_described_in_seconds_and_little_memory() -> None:
     """Of the process itself: it reads no data, and holds arrays of 3 million keys."""
     code = (
         "import resource\n"
-        "from microagg_core.release.steps.sizing.description import read_description\n"
-        "from microagg_core.release.steps.sizing.forecast import forecast\n"
+        "from microagg_core.release.sizing.description import read_description\n"
+        "from microagg_core.release.sizing.forecast import forecast\n"
         "forecast(read_description('rows=1e9,keys=3e6,workers=100'))\n"
         "used = resource.getrusage(resource.RUSAGE_SELF)\n"
         "print(used.ru_utime + used.ru_stime, used.ru_maxrss)\n"

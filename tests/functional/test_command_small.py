@@ -13,8 +13,8 @@ import pytest
 from command_line import Project
 
 from inputs.people import people
+from microagg_core.spec.clusters import LocalCluster, NoCluster
 from microagg_core.spec.loading import load_spec
-from microagg_core.spec.release import LocalCluster, NoCluster
 from microagg_flows.clusters import cluster_for
 from microagg_flows.prefect_side import names_prefect_server
 

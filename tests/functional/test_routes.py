@@ -144,7 +144,7 @@ def marked(route: Route) -> ParameterSet:
     return pytest.param(route, id=route.name, marks=soak)
 
 
-@pytest.mark.parametrize("route", map(marked, ROUTES))
+@pytest.mark.parametrize("route", list(map(marked, ROUTES)))
 def test_a_route_to_its_end(route: Route, tmp_path: Path) -> None:
     assert walked(route, tmp_path) == []
 

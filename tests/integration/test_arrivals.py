@@ -13,9 +13,12 @@ import pytest
 
 from inputs.people import people
 from microagg_core.blocks.holding import Holding
-from microagg_core.data.tables.slices import to_bytes
 from microagg_core.errors import DataError, MicroaggError
-from microagg_core.series.marks import ARRIVAL, CLOSED, CODE, CODE_TYPE, WAITED, take_part
+from microagg_core.release.records import MARKS
+from microagg_core.release.step import Receipt
+from microagg_core.release.steps.cuts import COUNT_LEAVES
+from microagg_core.series.marks import ARRIVAL, CLOSED, CODE_TYPE, WAITED, take_part
+from microagg_core.series.matching import MARK, marks_of
 from releasing.runs import Release, data_digests, released_table, run_stages, start, write_release
 
 Codes = list[np.ndarray[Any, Any]]
@@ -31,13 +34,13 @@ def night(path: Path, codes: Codes) -> Release:
     release, marked = start(path), start(path)
     with contextlib.suppress(DataError):  # a night may have too few records for a release of its own
         run_stages(release, "survey")  # from now on the run has a name
-    tables = [pa.table({CODE: of_part}) for of_part in codes]
-    names = [release.layout.marks(part) for part in range(len(tables))]
-    marked.marks = tuple(
-        release.run.put(name, to_bytes(table), "mark", part)
-        for part, (name, table) in enumerate(zip(names, tables, strict=True))
-    )
+    marked.note(MARK, [marks_receipt(release, part, of_part) for part, of_part in enumerate(codes)])
     return marked
+
+
+def marks_receipt(release: Release, part: int, codes: np.ndarray[Any, Any]) -> Receipt:
+    piece = release.run.put(MARKS, MARKS.encode(marks_of(codes)), MARK.name, part)
+    return Receipt(MARK.name, part, len(codes), (piece,))
 
 
 def arrivals_of(tables: list[pa.Table], codes: Codes) -> list[pa.Table]:
@@ -83,16 +86,14 @@ def test_a_part_of_which_nothing_takes_part(tmp_path: Path) -> None:
 def test_blocks_of_arrivals_are_cut_and_counted_without_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "microagg_core.release.steps.oversize._SAMPLE_ROWS", 100
-    )  # a sample, so that leaves are counted
-    monkeypatch.setattr("microagg_core.release.steps.oversize._ENOUGH", 10**9)
+    monkeypatch.setattr("microagg_core.release.steps.cuts._SAMPLE_ROWS", 100)  # a sample, so that leaves are counted
+    monkeypatch.setattr("microagg_core.release.steps.cuts._ENOUGH", 10**9)
     monkeypatch.setattr("microagg_core.release.steps.sampling._LEAST_ROWS", 100)
     monkeypatch.setattr("microagg_core.release.steps.sampling._MOST_ROWS", 100)
     tables = [people(1500), people(900, first=1500)]
     codes = drawn_codes(tables, SOME)
     release = run_stages(night(write_release(tmp_path, tables, blocks={"max_records": 150}), codes))
-    assert release.planned.outline.trees and "count" in release.made
+    assert release.planned.outline.trees and COUNT_LEAVES.name in release.steps
     arrivals = pa.concat_tables(arrivals_of(tables, codes))
     released = released_table(tmp_path / "output")
     assert int(release.planned.outline.rows.sum()) == released.num_rows == arrivals.num_rows

@@ -11,7 +11,7 @@ import pytest
 
 from inputs.people import people
 from microagg_core.errors import DataError, InterruptionError
-from microagg_core.release.steps.work import work_store
+from microagg_core.release.context import work_store
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
 from microagg_flows.prefect_side.missed_nights import catch_up, due, missed_days, reason_to_leave_out

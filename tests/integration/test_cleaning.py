@@ -10,11 +10,12 @@ import pytest
 
 from inputs.people import people
 from microagg_core.errors import DataError, TransientStorageError
+from microagg_core.release.audit import prune_audit
+from microagg_core.release.cleaning import Running, clean_due, clean_work
+from microagg_core.release.context import work_store
+from microagg_core.release.pieces import read_sealed
+from microagg_core.release.step import Run
 from microagg_core.release.steps import cleaning
-from microagg_core.release.steps.cleaning import Running, clean_due, clean_work
-from microagg_core.release.steps.pieces import read_sealed
-from microagg_core.release.steps.pruning import prune_audit
-from microagg_core.release.steps.work import Run, work_store
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.layout import RunLayout
@@ -40,7 +41,7 @@ def failed(spec: ReleaseSpec, key: str = "failed") -> RunLayout:
     run = Run(work_store(spec), key)
     with Running() as running:
         running.begin(run)
-        run.work.put(run.layout.scatter(0, 0), b"rows")
+        run.work.put(run.layout.object("scatter", "scattered", 0, 0, "slices"), b"rows")
     return run.layout
 
 

@@ -17,15 +17,20 @@ import yaml
 from inputs.people import people
 from microagg_core.data.tables.slices import Slice, Slices
 from microagg_core.errors import StorageError
-from microagg_core.release.steps.pieces import Pieces, sealed, unsealed
-from microagg_core.release.steps.work import Receipt, Run, Task, load_receipt, save_receipt
+from microagg_core.release.pieces import sealed, unsealed
+from microagg_core.release.planned import PLAN
+from microagg_core.release.step import Receipt, Run, Sent, Task, load_receipt, save_receipt
+from microagg_core.release.steps.anonymize import ANONYMIZE
+from microagg_core.release.steps.candidate import CANDIDATE
+from microagg_core.release.steps.scatter import SCATTERED
+from microagg_core.release.steps.survey import STATISTICS
 from microagg_core.runner import Damage, run_task
 from microagg_core.store.objects import Store
 from microagg_flows.stages import run_until
 from releasing.runs import data_digests, run_stages, start, write_release
 from trouble.damage import DAMAGES, FORMATS, MOMENTS, STAGES, DamagedRelease
 
-SAMPLE = 12
+SAMPLE = 6
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -60,7 +65,7 @@ class Forgetful(Store):
     """A work area that does not keep what it is given."""
 
     def put(self, name: str, data: bytes, *, durable: bool = False) -> None:
-        super().put(name, data[:-1] + b"?" if "/candidate/part" in name else data, durable=durable)
+        super().put(name, data[:-1] + b"?" if "/candidate-" in name else data, durable=durable)
 
 
 def test_a_work_area_that_keeps_nothing_right_is_given_up(tmp_path: Path) -> None:
@@ -78,19 +83,20 @@ def task(tmp_path: Path) -> Task:
 
 
 def test_a_receipt_is_that_of_one_task_alone(task: Task) -> None:
-    told = task.put(task.layout.outline(), b"one plan")
-    first = task.reading((told,))
+    told = task.run.put(PLAN, b"one plan", "plan")
+    first = replace(task, reads=(told,))
     save_receipt(first, Receipt("scatter", 3, 7, (told,), task=first.digest()))
     assert load_receipt(first) is not None
-    other = task.put(task.layout.outline(), b"another!")
-    assert load_receipt(task.reading((other,))) is None
-    assert load_receipt(replace(first, slices=Slices.of([Slice(0, 0, 3, 0, 9, 1, 7)]))) is None
+    other = task.run.put(PLAN, b"another!", "plan")
+    assert load_receipt(replace(task, reads=(other,))) is None
+    sent = Sent("scatter", "scattered", Slices.of([Slice(0, 0, 3, 0, 9, 1, 7)]))
+    assert load_receipt(replace(first, sent=(sent,))) is None
 
 
 @pytest.mark.parametrize("damage", [d for name, d in DAMAGES.items() if name != "exchanged"])
 def test_a_damaged_receipt_means_not_done(task: Task, damage: Callable[[bytes, bytes], bytes | None]) -> None:
     save_receipt(task, Receipt("scatter", 3, 7, (), task=task.digest()))
-    name = task.layout.receipt("scatter", 3)
+    name = task.run.layout.receipt("scatter", 3)
     work = task.run.work
     left = damage(work.read(name), b"")
     work.delete(name) if left is None else work.put(name, left)
@@ -100,17 +106,16 @@ def test_a_damaged_receipt_means_not_done(task: Task, damage: Callable[[bytes, b
 def test_damage_is_an_answer_that_names_all_makers_and_discards_their_receipts(tmp_path: Path) -> None:
     path = write_release(tmp_path, [people(200), people(150, first=200)])
     release = run_stages(start(path), "survey", "plan", "scatter")
-    for pieces in release.made["scatter"].values():
-        release.work.put(pieces[0].name, b"x" * pieces[0].bytes)
-    known = ("context", "survey", "plan", "scale")
-    task, *_ = release.receiving("anonymize", release.planned.outline.n_partitions, release.scattered, known)
+    for piece in release.written(SCATTERED).pieces:
+        release.work.put(piece.name, b"x" * piece.bytes)
+    task, *_ = release.tasks(ANONYMIZE)
     assert run_task(task) == Damage((("scatter", 0), ("scatter", 1)))
     assert not release.work.list(release.layout.receipts("scatter"))
-    surveyed = release.pieces("survey")
-    for number in (0, 1):
-        release.work.delete(release.layout.survey(number, "json"))
+    surveyed = release.written(STATISTICS)
+    for piece in surveyed.pieces:
+        release.work.delete(piece.name)
     with pytest.raises(StorageError) as raised:
-        surveyed.read_all(release.layout.survey(number, "json") for number in (0, 1))
+        surveyed.read_all(STATISTICS)
     assert raised.value.places == (("survey", 0), ("survey", 1))  # type: ignore[attr-defined]
 
 
@@ -118,9 +123,9 @@ def test_pieces_are_there_before_a_receipt_names_them(task: Task, monkeypatch: p
     """For good: the disk is asked for the file's content and for its folder's entry."""
     synced: list[bool] = []
     monkeypatch.setattr("os.fsync", lambda handle: synced.append(True))
-    piece = task.put(task.layout.scatter(3, 0), b"rows")
+    piece = task.run.put(CANDIDATE, b"rows", "scatter", 3)
     assert len(synced) == 2
-    assert Pieces(task.run.work, (piece,)).read(piece.name) == b"rows"
+    assert task.run.pieces([piece]).read(CANDIDATE) == b"rows"
 
 
 def test_another_cluster_uses_what_was_done(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 from microagg_core import microaggregate
 from microagg_core.errors import DataError
 from microagg_core.inspect.disclosures import Disclosure
-from microagg_core.release.steps.routing import load_survey
+from microagg_core.release.planned import SURVEY
 from releasing.runs import run_stages, start, write_release
 
 N = 3000
@@ -49,7 +49,7 @@ def surveyed(folder: Path, frame: pd.DataFrame, quasi: list[str], n_parts: int =
 
 def disclosed(folder: Path, frame: pd.DataFrame, quasi: list[str], **spec: Any) -> list[Disclosure]:
     release = surveyed(folder, frame, quasi, **spec)
-    return list(load_survey(release.run.pieces(release.reads("survey")), release.layout).disclosures)
+    return list(release.known(SURVEY).disclosures)
 
 
 def refused(folder: Path, frame: pd.DataFrame, quasi: list[str], **spec: Any) -> str:

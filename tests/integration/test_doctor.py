@@ -18,8 +18,8 @@ import pytest
 
 from inputs.people import people
 from microagg_core.registry import forget
-from microagg_core.release.steps.surroundings import Surroundings
-from microagg_core.release.steps.work import work_store
+from microagg_core.release.context import work_store
+from microagg_core.release.surroundings import Surroundings
 from microagg_core.spec.loading import load_spec
 from microagg_core.store.objects import Store
 from microagg_core.store.probe import keeps_versions, probe_store

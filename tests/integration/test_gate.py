@@ -16,6 +16,7 @@ import pytest
 from inputs.people import people
 from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.errors import DamagedWorkError, GateError
+from microagg_core.release.steps.candidate import CANDIDATE, ORIGINS
 from releasing.runs import ROLES, Release, forge, released_table, run_stages, start, write_release
 
 Breaking = Callable[[pa.Table], pa.Table]
@@ -27,7 +28,7 @@ def anonymized(folder: Path) -> Release:
 
 
 def broken_file(release: Release, breaking: Breaking) -> tuple[str, bytes]:
-    name, sink = release.layout.candidate(0, "parquet"), io.BytesIO()
+    name, sink = release.written(CANDIDATE).pieces[0].name, io.BytesIO()
     pq.write_table(breaking(pq.read_table(Path(release.work.url) / name)), sink)
     return name, sink.getvalue()
 
@@ -231,7 +232,7 @@ def test_what_lies_beside_a_file_is_not_trusted(name: str, tmp_path: Path) -> No
     """The private numbers and the values that came in belong to the rows: the input's sums are over all jointly."""
     column, changed, says = BESIDE[name]
     release = anonymized(tmp_path)
-    place = release.layout.origins(0)
+    place = release.written(ORIGINS).pieces[0].name
     beside = read_slice(release.work.read(place))
     position = beside.column_names.index(column)
     values = pa.array(changed(beside[column].to_pylist()), beside.schema.field(position).type)
@@ -243,7 +244,7 @@ def test_what_lies_beside_a_file_is_not_trusted(name: str, tmp_path: Path) -> No
 
 def test_a_row_without_a_record_number_is_seen(tmp_path: Path) -> None:
     release = anonymized(tmp_path)
-    place = release.layout.origins(0)
+    place = release.written(ORIGINS).pieces[0].name
     forge(release, place, to_bytes(read_slice(release.work.read(place)).slice(1)))
     with pytest.raises(GateError, match="record numbers differ in length"):
         run_stages(release, "validate")

@@ -16,12 +16,10 @@ import pytest
 from microagg_core.data.formats.reading import (
     InputListing,
     count_rows,
-    cut_listing,
     first_rows,
+    input_format,
     list_input,
     read_part,
-    scan_stretch,
-    to_scan,
 )
 from microagg_core.data.places import Input
 from microagg_core.errors import DataError
@@ -59,7 +57,8 @@ def as_arrow(some: pa.Table, rows: int = 10**6) -> bytes:
 
 def cut(source: Input) -> InputListing:
     listing = list_input(source)
-    return cut_listing(listing, source, [(one, scan_stretch(one, source)) for one in to_scan(listing, source)])
+    form = input_format(source)
+    return form.cut(listing, source, [(one, form.scan(one, source)) for one in form.to_scan(listing, source)])
 
 
 def rows_of_parts(listing: InputListing, source: Input) -> list[list[int]]:

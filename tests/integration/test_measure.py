@@ -164,7 +164,7 @@ def test_small_releases_publish_no_figures_that_tell_of_records(tmp_path: Path) 
 
 def test_blocks_are_cut_by_what_the_survey_drew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No more passes over the input, no leaf below k, and what is planned is near what comes."""
-    monkeypatch.setattr("microagg_core.release.steps.oversize._ENOUGH", 200)
+    monkeypatch.setattr("microagg_core.release.steps.cuts._ENOUGH", 200)
     monkeypatch.setattr("microagg_core.release.steps.sampling._LEAST_ROWS", 1000)
     monkeypatch.setattr("microagg_core.release.steps.sampling._MOST_ROWS", 1000)
     table = people(6000)
@@ -176,7 +176,7 @@ def test_blocks_are_cut_by_what_the_survey_drew(tmp_path: Path, monkeypatch: pyt
     }
     tables = [table.slice(0, 2500), table.slice(2500)]
     release = run_stages(start(write_release(tmp_path, tables, roles=roles, blocks={"max_records": 800})))
-    assert "sample" not in release.made and "count" not in release.made
+    assert "sample" not in release.steps and "count" not in release.steps
     rows = np.asarray(release.measured.blocks["records"])
     assert rows.sum() == release.planned.outline.rows.sum() == 6000
     assert len(rows) > 6 and rows.min() >= 3 and rows.max() <= 800
@@ -185,11 +185,11 @@ def test_blocks_are_cut_by_what_the_survey_drew(tmp_path: Path, monkeypatch: pyt
 
 def test_a_sampled_split_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cuts grown on a sample, leaves counted over all records, none below k."""
-    monkeypatch.setattr("microagg_core.release.steps.oversize._SAMPLE_ROWS", 300)
-    monkeypatch.setattr("microagg_core.release.steps.oversize._ENOUGH", 10**9)
+    monkeypatch.setattr("microagg_core.release.steps.cuts._SAMPLE_ROWS", 300)
+    monkeypatch.setattr("microagg_core.release.steps.cuts._ENOUGH", 10**9)
     monkeypatch.setattr("microagg_core.release.steps.sampling._LEAST_ROWS", 300)
     monkeypatch.setattr("microagg_core.release.steps.sampling._MOST_ROWS", 300)
-    monkeypatch.setattr("microagg_core.release.steps.oversize._ALL_SAMPLES", 300_000)
+    monkeypatch.setattr("microagg_core.release.steps.cuts._ALL_SAMPLES", 300_000)
     table = people(6000)
     roles = {
         "identifiers": ["id"],

@@ -17,9 +17,9 @@ from releasing.runs import run_stages, start, write_release
 READ = """
     import io
     import pyarrow.json
-    from microagg_core.data.formats.reading import FileFormat, Stretch
+    from microagg_core.data.formats.reading import InputFormat, Stretch
 
-    class JsonLines(FileFormat):
+    class JsonLines(InputFormat):
         name = "jsonl"
         endings = (".jsonl", ".ndjson")
 

@@ -13,8 +13,8 @@ import pytest
 
 from covering import share
 from microagg_core.errors import StorageError
+from microagg_core.spec.clusters import LocalCluster
 from microagg_core.spec.loading import load_spec
-from microagg_core.spec.release import LocalCluster
 from microagg_core.store.objects import Store
 from microagg_flows.clusters import connect
 from microagg_flows.progress import Silence

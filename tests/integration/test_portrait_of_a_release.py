@@ -18,7 +18,7 @@ from microagg_core.inspect.portrait import portrait as composing
 from microagg_core.inspect.portrait.contract import Portrait, Regression
 from microagg_core.inspect.portrait.models import MOST_LEVELS
 from microagg_core.plain import to_json
-from microagg_core.release.steps.audit import read_portrait
+from microagg_core.release.audit import read_portrait
 from microagg_flows.release import Release
 from releasing.runs import released_table, run_stages, start, write_release, write_series
 from twins import naive_portrait

@@ -10,7 +10,7 @@ import pytest
 
 from inputs.people import people
 from microagg_core.errors import StorageError
-from microagg_core.release.steps.cleaning import clean_due, clean_work
+from microagg_core.release.cleaning import clean_due, clean_work
 from microagg_core.spec.loading import load_spec
 from microagg_core.store.objects import Store
 from microagg_flows.stages import run_until

@@ -23,8 +23,8 @@ from microagg_core.group.metrics.losses import losses, standardize
 from microagg_core.group.refine import annealing
 from microagg_core.group.refine.annealing import Annealing
 from microagg_core.group.refine.neighbours import Records
+from microagg_core.spec.clusters import LocalCluster
 from microagg_core.spec.loading import load_spec
-from microagg_core.spec.release import LocalCluster
 from microagg_flows.clusters import connect
 from microagg_flows.executors import InProcess
 from microagg_flows.progress import Lines, Silence

@@ -14,11 +14,11 @@ import pytest
 from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.errors import DataError, GateError
 from microagg_core.inspect.distributions import Distribution, distributions_in, table_of
-from microagg_core.inspect.protect.block import BlockDemands
-from microagg_core.inspect.protect.protecting import Protected
+from microagg_core.inspect.protect.groups import BlockDemands, Protected
 from microagg_core.release.demands import Demands
 from microagg_core.release.manifest import Manifest, ProtectEntry
 from microagg_core.release.steps import demands
+from microagg_core.release.steps.demands import DISTRIBUTIONS
 from microagg_core.release.verify import verify
 from microagg_flows.release import Release
 from microagg_flows.stages import validate
@@ -172,8 +172,8 @@ def test_the_gate_stops_what_is_measured_above_its_limit(tmp_path: Path, protect
     with pytest.raises(GateError, match=rf"{kind}: more than the allowed share of 0\.") as stopped:
         made(tmp_path, patients(600), protect=protect)
     assert not list((tmp_path / "output").rglob("*.parquet"))
-    (kept,) = (tmp_path / "work").rglob("checks/protection.json")
-    assert f"checks/{kept.name} of the work area" in stopped.value.message
+    (kept,) = (tmp_path / "work").rglob("check-files/protection-*.json")
+    assert f"check-files/{kept.name} of the work area" in stopped.value.message
     figures = json.loads(kept.read_text())
     measured = figures[kind]["*" if kind == "linkage" else "diagnosis"]
     assert measured > 0.1 and str(measured)[:5] not in stopped.value.message
@@ -253,7 +253,7 @@ def test_values_that_nobody_counted_stop_the_release(tmp_path: Path) -> None:
     run_stages(release, "survey", "plan", "scatter", "anonymize")
     run_stages(release, "validate")
     assert {check.name for check in release.checks} >= {"distributions", "closeness"}
-    name = release.layout.distributions()
+    name = DISTRIBUTIONS.path(release.key, DISTRIBUTIONS.name)
     used = distributions_in(read_slice(release.work.read(name)))
     forge(release, name, to_bytes(table_of([*used[:-1], Distribution.of(pa.array([1, 2, 2]))])))
     with pytest.raises(GateError, match="values are not as often as they were counted in 'income'"):

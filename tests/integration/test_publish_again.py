@@ -282,7 +282,7 @@ def test_only_what_the_gate_read_is_published_whatever_the_work_area_says_later(
     release = start(write_release(tmp_path, [people(400)]))
     run_stages(release, "survey", "plan", "scatter", "anonymize", "validate", "measure")
     run = tmp_path / "work" / release.layout.folder
-    candidate, notes = run / "candidate" / "part-00000.parquet", run / "checks" / "part-00000.json"
+    candidate, notes = run / "assemble" / "candidate-00000.bytes", run / "check-files" / "notes-00000.json"
     forged = candidate.read_bytes()[:-1] + b"x"
     candidate.write_bytes(forged)
     notes.write_text(json.dumps({**json.loads(notes.read_text()), "sha256": sha256_hex(forged), "bytes": len(forged)}))

@@ -14,8 +14,8 @@ from covering import share
 from inputs.people import people
 from microagg_core.errors import InternalError, MicroaggError
 from microagg_core.release.verify import verify
+from microagg_core.spec.clusters import LocalCluster
 from microagg_core.spec.loading import load_spec
-from microagg_core.spec.release import LocalCluster
 from microagg_core.store.objects import Store
 from microagg_flows.clusters import connect
 from microagg_flows.progress import Silence
@@ -33,8 +33,8 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Partitions, runs and files of a few kilobytes, in this process."""
     monkeypatch.setattr("microagg_core.blocks.packing._LEAST_BYTES", 4096)
     monkeypatch.setattr("microagg_core.blocks.packing.FILE_BYTES", 16_384)
-    monkeypatch.setattr("microagg_core.release.steps.shuffling.RUN_BYTES", 4096)
-    monkeypatch.setattr("microagg_core.release.steps.shuffling.OBJECT_BYTES", 8192)
+    monkeypatch.setattr("microagg_core.release.step.RUN_BYTES", 4096)
+    monkeypatch.setattr("microagg_core.release.step.OBJECT_BYTES", 8192)
 
 
 def tables() -> list[Any]:
@@ -68,11 +68,7 @@ def test_the_larger_pieces_of_a_large_release_give_the_same_bytes(
     monkeypatch.setattr("microagg_core.blocks.packing.PARTITION_BYTES", 4096)
     found = {}
     for name, steady in (("usual", 2**40), ("large", 1)):
-        for room, what in (
-            ("blocks.packing", "BYTES"),
-            ("release.steps.shuffling", "BYTES"),
-            ("release.steps.keys", "KEYS"),
-        ):
+        for room, what in (("blocks.packing", "BYTES"), ("release.step", "BYTES"), ("release.steps.keys", "KEYS")):
             monkeypatch.setattr(f"microagg_core.{room}.STEADY_{what}", steady)
         monkeypatch.setattr("microagg_core.release.steps.units.STEADY_PARTS", steady)
         release = start(write_release(tmp_path / name, tables(), **CHANGES))

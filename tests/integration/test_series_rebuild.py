@@ -146,7 +146,7 @@ def test_nights_that_published_nothing_keep_their_numbers(tmp_path: Path, monkey
         with pytest.raises(StorageError):
             series.night(NIGHTS[1], 1)
     assert [series.ledger.generation(night).kind for night in series.ledger.nights()] == ["night", "night"]
-    monkeypatch.setattr("microagg_core.release.steps.cleaning._ALIVE_FOR", datetime.timedelta(0))
+    monkeypatch.setattr("microagg_core.release.cleaning._ALIVE_FOR", datetime.timedelta(0))
     series.night(NIGHTS[2], 2)
     kinds = [series.ledger.generation(night).kind for night in series.ledger.nights()]
     assert kinds == ["night", "night", "void", "night"]

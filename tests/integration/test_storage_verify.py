@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from microagg_core.data.formats.options import CsvOutput
 from microagg_core.errors import StorageError
 from microagg_core.release.publish import publish
 from microagg_core.release.verify import VerifyReport, verify
-from microagg_core.spec.release import CsvOutput
 from microagg_core.store.layout import MANIFEST
 from microagg_core.store.objects import Store, sha256_hex
 from releasing.parts import changed, facts_for, file_bytes, publish_tables, safe_tables, stage_parts, table_of

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from distributed import Client
 
+from microagg_core.blocks import masking
 from microagg_core.group import costs
 from microagg_core.kernels.tools.threads import PROCESS
-from microagg_core.release.steps import anonymizing
 from microagg_flows.clusters.pool import do_on_worker
 from microagg_flows.executors import InProcess
 from microagg_flows.process import usable_cores
@@ -54,7 +54,7 @@ def test_a_block_is_the_same_in_any_number_of_threads(monkeypatch: pytest.Monkey
     def block(threads: int) -> Any:
         PROCESS.allow(threads)
         with PROCESS.running():
-            return anonymizing.refine_with_bound(X, np.arange(5000) // 5, 5, "fast", 0)
+            return masking.refine_with_bound(X, np.arange(5000) // 5, 5, "fast", 0)
 
     (alone, bound), others = block(1), [block(threads) for threads in (2, 4)]
     assert all(labels.tolist() == alone.tolist() and again == bound for labels, again in others)

@@ -22,9 +22,9 @@ from distributed.core import Status
 from inputs.people import people
 from microagg_core.blocks.memory import bytes_per_task
 from microagg_core.errors import ClusterError, DataError, StorageError
-from microagg_core.spec.clusters import Adapt, Tls
+from microagg_core.spec.clusters import Adapt, LocalCluster, NoCluster, RunningCluster, Tls
 from microagg_core.spec.loading import load_spec
-from microagg_core.spec.release import LocalCluster, NoCluster, ReleaseSpec, RunningCluster
+from microagg_core.spec.release import ReleaseSpec
 from microagg_flows.clusters import connect, worker_records
 from microagg_flows.executors import InProcess
 from microagg_flows.progress import Silence
@@ -101,7 +101,7 @@ def test_workers_that_dask_would_pause_before_they_have_any_rows_are_refused_at_
 
 
 def test_a_scheduler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("microagg_flows.clusters.running._CONNECT_SECONDS", 3)
+    monkeypatch.setattr("microagg_flows.clusters.scheduler._CONNECT_SECONDS", 3)
     with (
         pytest.raises(ClusterError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"),
         connect(RunningCluster(address="tcp://127.0.0.1:9"), some_spec(tmp_path), Silence()),

@@ -16,9 +16,9 @@ import pytest
 
 from inputs.people import people
 from microagg_core.errors import ClusterError
-from microagg_core.spec.clusters import Slurm
+from microagg_core.spec.clusters import Slurm, SlurmCluster
 from microagg_core.spec.loading import load_spec
-from microagg_core.spec.release import ReleaseSpec, SlurmCluster
+from microagg_core.spec.release import ReleaseSpec
 from microagg_flows.clusters import connect, worker_records
 from microagg_flows.progress import Silence
 from releasing.runs import data_digests, run_stages, start, write_release

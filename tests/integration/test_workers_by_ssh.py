@@ -14,9 +14,9 @@ import pytest
 
 from inputs.people import people
 from microagg_core.errors import ClusterError
-from microagg_core.spec.clusters import Ssh
+from microagg_core.spec.clusters import LocalCluster, Ssh, SshCluster
 from microagg_core.spec.loading import load_spec
-from microagg_core.spec.release import LocalCluster, ReleaseSpec, SshCluster
+from microagg_core.spec.release import ReleaseSpec
 from microagg_flows.clusters import connect, worker_records
 from microagg_flows.progress import Silence
 from microagg_flows.release import new_release

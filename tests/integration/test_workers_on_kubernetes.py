@@ -11,9 +11,9 @@ import pytest
 
 from inputs.people import people
 from microagg_core.errors import ClusterError
-from microagg_core.spec.clusters import Adapt, Kubernetes
+from microagg_core.spec.clusters import Adapt, Kubernetes, KubernetesCluster
 from microagg_core.spec.loading import load_spec
-from microagg_core.spec.release import KubernetesCluster, ReleaseSpec
+from microagg_core.spec.release import ReleaseSpec
 from microagg_flows.clusters import connect
 from microagg_flows.clusters.kubernetes import manifest
 from microagg_flows.progress import Silence

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from covering import examples
 from microagg_core.data.formats.csv_bytes import count_line_ends, quoting, record_starts
 from microagg_core.data.formats.options import CsvInput
-from microagg_core.data.formats.reading import InputListing, cut_listing, list_input, read_part, scan_stretch, to_scan
+from microagg_core.data.formats.reading import InputListing, input_format, list_input, read_part
 from microagg_core.data.places import Input
 from microagg_core.errors import DataError
 
@@ -66,7 +66,8 @@ def cut(source: Input, n_bytes: int) -> InputListing:
     """The input in ranges of so many bytes, of which every look takes in a few."""
     with mock.patch(f"{RANGES}.RANGE_BYTES", n_bytes), mock.patch(f"{RANGES}._LOOK_BYTES", 7):
         whole = list_input(source)
-        return cut_listing(whole, source, [(one, scan_stretch(one, source)) for one in to_scan(whole, source)])
+        form = input_format(source)
+        return form.cut(whole, source, [(one, form.scan(one, source)) for one in form.to_scan(whole, source)])
 
 
 def outcome(listing: InputListing, source: Input) -> pa.Table | str:

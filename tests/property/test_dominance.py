@@ -18,8 +18,7 @@ from microagg_core.group.metrics.figures import Figures
 from microagg_core.group.metrics.losses import masked_by, standardize
 from microagg_core.group.metrics.moments import moments_of
 from microagg_core.group.metrics.statistics import LossStatistics, loss_statistics, losses_of, significant
-from microagg_core.inspect.dominance import REST_OF_LARGEST, Dominated, hiding, hiding_decimals
-from microagg_core.inspect.published import published_figures
+from microagg_core.inspect.published import REST_OF_LARGEST, Dominated, hiding, hiding_decimals, published_figures
 from microagg_core.plain import from_json, to_json
 
 

@@ -16,9 +16,16 @@ from microagg_core.group.refine.neighbours import Records
 from microagg_core.group.refine.refinement import sse_of_labels
 from microagg_core.inspect.demand import Demand
 from microagg_core.inspect.distributions import Distribution, codes_of, distinct_values
-from microagg_core.inspect.protect.block import BlockDemands, block_demands, broken_by_groups
-from microagg_core.inspect.protect.joining import joined
-from microagg_core.inspect.protect.protecting import least_strata, protected_groups, t_first, ways
+from microagg_core.inspect.protect.groups import (
+    BlockDemands,
+    block_demands,
+    broken_by_groups,
+    joined,
+    least_strata,
+    protected_groups,
+    t_first,
+    ways,
+)
 from twins.naive_distances import naive_distances
 
 

@@ -17,8 +17,10 @@ from microagg_core.blocks.packing import assign_files, pack_blocks
 from microagg_core.blocks.strata import StrataRules, plan_strata
 from microagg_core.blocks.withholding import CountedKeys, withhold_enough
 from microagg_core.errors import DataError
-from microagg_core.release.steps.keys import key_tasks, merge_range, read_keys, write_keys
-from microagg_core.release.steps.work import Receipt, Run, Task
+from microagg_core.release.step import Receipt, Run, Task, Work
+from microagg_core.release.steps.keys import MERGE_KEYS, counted_keys, merge_range, write_keys
+from microagg_core.release.steps.survey import SURVEY_PARTS
+from microagg_core.release.wiring import StepsDone
 from microagg_core.store.objects import Store
 from twins import naive_strata
 
@@ -197,8 +199,9 @@ def test_keys_come_to_the_same_counts_however_they_are_cut(seed: int, sizes: lis
     store = Store(f"memory://keys-{seed}-{len(sizes)}", private=True)
     run, receipts = Run(store, "key"), []
     for number, table in enumerate(parts):
-        piece, slices = write_keys(Task("survey", number, run), table)
-        receipts.append(Receipt("survey", number, 0, (piece,), slices))
+        work = Work(Task("survey", number, run))
+        write_keys(work, table)
+        receipts.append(work.receipt(0))
     for most in (1_000_000, 2000, 300):
         counted = _merged(receipts, run, most)
         expected = pa.concat_tables(parts).group_by(["pattern", "b0"]).aggregate([("rows", "sum")])
@@ -208,10 +211,17 @@ def test_keys_come_to_the_same_counts_however_they_are_cut(seed: int, sizes: lis
 
 def _merged(receipts: list[Receipt], run: Run, most: int) -> pa.Table:
     with patch("microagg_core.release.steps.keys.TASK_KEYS", most):
-        tasks = key_tasks(receipts, run)
-    done = [merge_range(task) for task in tasks]
-    assert [task.number for task in tasks] == list(range(len(tasks)))
-    return read_keys([run.work.read(receipt.pieces[0].name) for receipt in done])
+        works = [Work(task) for task in key_tasks(receipts, run)]
+    for work in works:
+        merge_range(work)
+    assert [work.number for work in works] == list(range(len(works)))
+    return counted_keys(run.pieces(piece for work in works for piece in work.pieces))
+
+
+def key_tasks(receipts: list[Receipt], run: Run) -> list[Task]:
+    done = StepsDone(work=run.work, key=run.key)
+    done.note(SURVEY_PARTS, receipts)
+    return done.tasks(MERGE_KEYS)
 
 
 def _as_dict(table: pa.Table) -> dict[tuple[int, str], int]:
@@ -229,9 +239,10 @@ def test_a_task_takes_a_bounded_number_of_keys(tmp_path: Path) -> None:
     )
     receipts = []
     for number in range(3):
-        piece, slices = write_keys(Task("survey", number, run), table)
-        receipts.append(Receipt("survey", number, 0, (piece,), slices))
+        work = Work(Task("survey", number, run))
+        write_keys(work, table)
+        receipts.append(work.receipt(0))
     with patch("microagg_core.release.steps.keys.TASK_KEYS", 20_000):
         tasks = key_tasks(receipts, run)
     assert len(tasks) == 8
-    assert all(10_000 < int(task.slices.array["rows"].sum()) < 30_000 for task in tasks)
+    assert all(10_000 < int(task.sent[0].slices.array["rows"].sum()) < 30_000 for task in tasks)

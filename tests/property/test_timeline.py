@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covering import examples
-from microagg_core.release.steps.sizing.figures import TaskSizes
-from microagg_core.release.steps.sizing.tasks import StepTasks
-from microagg_core.release.steps.sizing.timeline import StepTimes, Timeline, Workplace
+from microagg_core.release.sizing.tasks import StepTasks, TaskSizes
+from microagg_core.release.sizing.timeline import StepTimes, Timeline, Workplace
 
 SECONDS = st.floats(0.001, 20.0)
 

@@ -15,8 +15,14 @@ from microagg_core.group.metrics.losses import group_means, losses, standardize
 from microagg_core.group.refine.neighbours import Records
 from microagg_core.inspect.demand import Demand
 from microagg_core.inspect.distributions import Distribution, distinct_values
-from microagg_core.inspect.protect.block import BlockDemands, block_demands
-from microagg_core.inspect.protect.protecting import least_strata, protected_groups, t_first, ways
+from microagg_core.inspect.protect.groups import (
+    BlockDemands,
+    block_demands,
+    least_strata,
+    protected_groups,
+    t_first,
+    ways,
+)
 
 CENSUS = Path(__file__).parent / "data" / "census.csv"
 #: Confidential column, k, t, and the loss in percent that is to be reached without refinement: for t-first with

@@ -13,13 +13,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from microagg_core.data.formats.options import CsvOutput
 from microagg_core.data.formats.writing import released_format
 from microagg_core.errors import MicroaggError
 from microagg_core.inspect.check import Check
 from microagg_core.release.manifest import AlgorithmEntry, ColumnEntry, ReleaseFacts
 from microagg_core.release.publish import Published, StagedPart, publish
 from microagg_core.release.revisions import existing
-from microagg_core.spec.release import CsvOutput, Output
+from microagg_core.spec.release import Output
 from microagg_core.store.layout import LATEST
 from microagg_core.store.objects import Store, sha256_hex
 from servers.s3_server import Place

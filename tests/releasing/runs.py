@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from microagg_core.release.steps.pieces import Piece
+from microagg_core.release.pieces import Piece
 from microagg_core.spec.loading import load_spec
 from microagg_core.store.objects import sha256_hex
 from microagg_flows.executors import InProcess
@@ -84,9 +84,9 @@ def forge(release: Release, name: str, data: bytes) -> None:
     def forged(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
         return tuple(replace(p, bytes=len(data), sha256=sha256_hex(data)) if p.name == name else p for p in pieces)
 
-    release.known.update({what: forged(pieces) for what, pieces in release.known.items()})
-    for made in release.made.values():
-        made.update({number: forged(pieces) for number, pieces in made.items()})
+    release._known.update({output: forged(pieces) for output, pieces in release._known.items()})
+    for receipts in release._receipts.values():
+        receipts.update({number: replace(r, pieces=forged(r.pieces)) for number, r in receipts.items()})
 
 
 def without_attempt(name: str) -> str:

@@ -20,7 +20,7 @@ from unittest import mock
 from microagg_core.store.objects import Store
 
 #: A run without a sign of life for so long counts as dead.
-ALIVE_FOR = "microagg_core.release.steps.cleaning._ALIVE_FOR"
+ALIVE_FOR = "microagg_core.release.cleaning._ALIVE_FOR"
 WRITES = ("put", "put_file", "put_checked", "create", "delete", "delete_many", "delete_all", "put_if")
 
 

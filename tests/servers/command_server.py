@@ -156,6 +156,8 @@ def become(request: dict[str, Any], streams: Sequence[int]) -> None:
 if __name__ == "__main__":
     for name in LOADED:
         importlib.import_module(name)
+    # As in the tests' own process.
+    os.fsync = lambda handle: None
     # Otherwise every process would copy the pages of all that is loaded, where the collector looks at it.
     gc.freeze()
     serve(sys.argv[1])

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from inputs.people import people
 from microagg_core.errors import MicroaggError
-from microagg_core.release.steps import routing, work
+from microagg_core.release import step
 from microagg_flows import stages
 from microagg_flows.healing import run_healing
 from microagg_flows.stages import run_stage, run_until
@@ -69,11 +69,11 @@ def _small_pieces() -> Iterator[None]:
     with (
         mock.patch("microagg_core.blocks.packing._LEAST_BYTES", 5000),
         mock.patch("microagg_core.blocks.packing.FILE_BYTES", 8192),
-        mock.patch("microagg_core.release.steps.oversize._SAMPLE_ROWS", 40),
+        mock.patch("microagg_core.release.steps.cuts._SAMPLE_ROWS", 40),
         mock.patch("microagg_core.release.steps.sampling._LEAST_ROWS", 40),
         mock.patch("microagg_core.release.steps.sampling._MOST_ROWS", 40),
-        mock.patch("microagg_core.release.steps.shuffling.RUN_BYTES", 1200),
-        mock.patch("microagg_core.release.steps.shuffling.OBJECT_BYTES", 3000),
+        mock.patch("microagg_core.release.step.RUN_BYTES", 1200),
+        mock.patch("microagg_core.release.step.OBJECT_BYTES", 3000),
         mock.patch("microagg_core.release.steps.units.RUN_UNITS", 60),
         mock.patch("microagg_core.release.steps.units.TASK_UNITS", 100),
     ):
@@ -114,8 +114,7 @@ class DamagedRelease:
         """How the damaged release ends: 'right', or what is wrong with it."""
         shutil.rmtree(self._folder / "output", ignore_errors=True)
         shutil.rmtree(self._folder / "work", ignore_errors=True)
-        work._load_context.cache_clear()
-        routing._cached.cache_clear()
+        step._loaded.cache_clear()
         try:
             with _small_pieces():
                 self._between(case) if case.moment == "between" else self._during(case)

@@ -62,5 +62,5 @@ class Held:
 
 
 SURVEY = "microagg_core.release.steps.survey.survey_part"
-SCATTER = "microagg_core.release.steps.scattering.scatter_part"
-ANONYMIZE = "microagg_core.release.steps.anonymizing.anonymize_partition"
+SCATTER = "microagg_core.release.steps.scatter.scatter_part"
+ANONYMIZE = "microagg_core.release.steps.anonymize.anonymize_partition"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from microagg_core.errors import SpecError
-from microagg_core.release.steps.publishing import meant_moment, settled_spec
+from microagg_core.release.facts import meant_moment, settled_spec
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
 

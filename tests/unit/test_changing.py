@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from microagg_core.errors import SpecError
+from microagg_core.spec.clusters import LocalCluster
 from microagg_core.spec.loading import canonical, load_spec
-from microagg_core.spec.release import LocalCluster, ReleaseSpec
+from microagg_core.spec.release import ReleaseSpec
 
 TEXT = """\
 name: people

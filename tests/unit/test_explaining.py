@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import scipy.linalg
 
-from microagg_core.inspect.explaining import Normal, explained_by_levels, squared_correlation
+from microagg_core.inspect.explanations import Normal, explained_by_levels, squared_correlation
 
 
 def r_squared(features: np.ndarray, y: np.ndarray) -> float:

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from microagg_core.errors import SpecError, StorageError
+from microagg_core.spec.clusters import LocalCluster
 from microagg_core.spec.loading import load_spec
-from microagg_core.spec.release import LocalCluster, ReleaseSpec
+from microagg_core.spec.release import ReleaseSpec
 
 GOOD = """\
 name: people

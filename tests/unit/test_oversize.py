@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from microagg_core.blocks.cuts import count_leaves, route, with_record_numbers
-from microagg_core.release.steps.oversize import _sampled_cut
+from microagg_core.release.steps.cuts import _sampled_cut
 from microagg_core.release.steps.sampling import uniform
 
 

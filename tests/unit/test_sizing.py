@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 from microagg_core.errors import SpecError
-from microagg_core.release.steps.sizing.description import Description, read_description
-from microagg_core.release.steps.sizing.drawing import draw_plan, sizes_of_keys
-from microagg_core.release.steps.sizing.figures import STAGE_OF_STEP, measured_figures
-from microagg_core.release.steps.sizing.forecast import Forecaster, forecast, place_of
-from microagg_core.release.steps.sizing.tasks import Workload
+from microagg_core.release.sizing.description import Description, draw_plan, read_description, sizes_of_keys
+from microagg_core.release.sizing.forecast import Forecaster, forecast, place_of
+from microagg_core.release.sizing.tasks import STAGE_OF_STEP, Workload, measured_figures
 
 CENSUS = Description(rows=3_000_000, keys=3_000, workers=4)
 

@@ -8,8 +8,16 @@ import pyarrow as pa
 import pytest
 
 from microagg_core.data.tables.hashing import hash_rows
-from microagg_core.inspect.draws import WORD, Draw, drawn_rows, merge_draws
-from microagg_core.inspect.sketches import SAMPLE_VALUES, Sketch, merge_sketches, sketch_of
+from microagg_core.inspect.samples import (
+    SAMPLE_VALUES,
+    WORD,
+    Draw,
+    Sketch,
+    drawn_rows,
+    merge_draws,
+    merge_sketches,
+    sketch_of,
+)
 from microagg_core.kernels.tools.value_sums import sums_by_value
 from microagg_core.release.steps.confidential import ColumnSketch, _Drawn
 from twins.naive_sketches import naive_sums_by_value

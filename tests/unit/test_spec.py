@@ -10,18 +10,20 @@ from pydantic import ValidationError
 
 from microagg_core.data.formats.reading import input_format
 from microagg_core.group.algorithms import algorithms
-from microagg_core.spec.clusters import Adapt, Slurm, Ssh
-from microagg_core.spec.loading import canonical, spec_schema
-from microagg_core.spec.problems import PATTERNS
-from microagg_core.spec.release import (
+from microagg_core.spec.clusters import (
+    Adapt,
     LocalCluster,
     NoCluster,
-    ReleaseSpec,
     RunningCluster,
+    Slurm,
     SlurmCluster,
+    Ssh,
     SshCluster,
     parse_bytes,
 )
+from microagg_core.spec.loading import canonical, spec_schema
+from microagg_core.spec.problems import PATTERNS
+from microagg_core.spec.release import ReleaseSpec
 from microagg_core.spec.series import UNTIL_PATTERN
 
 SMALLEST: dict[str, Any] = {

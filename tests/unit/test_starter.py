@@ -9,11 +9,12 @@ import pyarrow as pa
 import pytest
 
 from microagg_core.data.formats.inputs.csv import suggested_types
+from microagg_core.data.formats.options import CsvInput
 from microagg_core.errors import DataError, SpecError
 from microagg_core.profile.starting import starter_for
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.marked_yaml import parse
-from microagg_core.spec.release import CsvInput, ReleaseSpec
+from microagg_core.spec.release import ReleaseSpec
 from microagg_core.spec.starter import starter_spec
 
 SCHEMA = pa.schema(

@@ -11,7 +11,7 @@ from zlib import crc32
 import pytest
 
 from microagg_core.errors import SpecError, StorageError, TransientStorageError
-from microagg_core.release.steps.pieces import Piece, Pieces, Range, read_ranges
+from microagg_core.release.pieces import Piece, Range, read_pieces, read_ranges
 from microagg_core.store.failures import explained, explaining
 from microagg_core.store.objects import Store, canonical_json
 
@@ -174,4 +174,4 @@ def test_ranges_of_a_store_that_does_not_answer_are_asked_for_once(monkeypatch: 
     with pytest.raises(TransientStorageError):
         read_ranges(silent, [Range("object", 0, 1, 0, "scatter", 0)], crc32)
     with pytest.raises(TransientStorageError):
-        Pieces(silent, (Piece("object", 1, "", "scatter", 0),)).read("object")
+        read_pieces(silent, [Piece("object", 1, "", "scatter", 0, "scattered")])

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from microagg_core.errors import DataError, SpecError
-from microagg_core.release.steps.planning import told
-from microagg_core.release.steps.routing import load_survey
+from microagg_core.release.planned import SURVEY
+from microagg_core.release.planning import told
 from microagg_core.spec.loading import load_spec
 from releasing.runs import run_stages, start, write_release
 
@@ -138,7 +138,7 @@ def test_a_unit_that_two_columns_name_is_not(name: str, tmp_path: Path) -> None:
 def test_a_part_that_repeats_now_and_then_is_told(tmp_path: Path) -> None:
     path = with_unit_of_two(tmp_path, of_two([max(i, 40) for i in range(120)], list(range(120))))
     release = survey(path)
-    found = load_survey(release.run.pieces(release.reads("survey")), release.layout)
+    found = release.known(SURVEY)
     (words,) = [line for line in told(load_spec(str(path)), found) if "'id' with" in line]
     assert "34 % of the records share their 'id' with others, 1.5 records each on average" in words
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from microagg_core.data.tables.slices import Slice, Slices
 from microagg_core.errors import ClusterError, SpecError, StorageError
-from microagg_core.release.steps.pieces import Piece, sealed, unsealed
-from microagg_core.release.steps.work import Run, Task
+from microagg_core.release.pieces import Piece, sealed, unsealed
+from microagg_core.release.step import Run, Sent, Task
 from microagg_core.store.objects import Store
 from microagg_flows.step_by_step.written_tasks import as_ranges, is_written, read_task, write_task
 
@@ -18,30 +19,30 @@ from microagg_flows.step_by_step.written_tasks import as_ranges, is_written, rea
 @pytest.fixture
 def task(tmp_path: Path) -> Task:
     """A task with everything that one can have."""
-    reads = (Piece("runs/3f9a/plan/outline.json", 7, "ab" * 32, "plan", 0),)
+    reads = (Piece("runs/3f9a/plan/plan-00000.json", 7, "ab" * 32, "plan", 0, "plan"),)
     run = Run(Store(str(tmp_path / "work")), "3f9a")
-    also = (("match", Slices.of([Slice(3, 1, 4, 0, 8, 1, 5)])), ("match", Slices()))
     slices = Slices.of([Slice(0, 0, 4, 10, 30, 2, 99), Slice(1, 0, 4, 0, 5, 1, 7)])
-    return Task("assemble", 4, run, slices, reads, also)
+    sent = (Sent("anonymize", "anonymized", slices), Sent("match", "absent", Slices.of([Slice(3, 1, 4, 0, 8, 1, 5)])))
+    return Task("assemble", 4, run, reads, sent)
 
 
 @pytest.fixture
 def name(task: Task) -> str:
     """Where it is written."""
-    write_task(task, task.layout.task("assemble", 4))
-    return task.layout.task("assemble", 4)
+    write_task(task, task.run.layout.task("assemble", 4))
+    return task.run.layout.task("assemble", 4)
 
 
 def test_a_task_is_read_as_it_was_written(task: Task, name: str) -> None:
     assert read_task(task.run, "assemble", 4) == task
     assert is_written(task, name)
-    assert not is_written(task.reading(task.reads), name)
+    assert not is_written(replace(task, reads=()), name)
 
 
 def test_other_software_refuses_the_task(task: Task, name: str) -> None:
-    told = json.loads(unsealed(task.run.work.read(name)) or b"")
-    told["software"]["numpy"] = "0.1"
-    task.run.work.put(name, sealed(json.dumps(told).encode()))
+    line, _, rest = (unsealed(task.run.work.read(name)) or b"").partition(b"\n")
+    software = {**json.loads(line), "numpy": "0.1"}
+    task.run.work.put(name, sealed(json.dumps(software).encode() + b"\n" + rest))
     with pytest.raises(ClusterError, match=r"this machine has numpy \S+ instead of 0\.1, and would make another"):
         read_task(task.run, "assemble", 4)
 

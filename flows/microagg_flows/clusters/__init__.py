@@ -16,7 +16,7 @@ from microagg_core.compiling import start_compiling
 from microagg_core.data.formats.reading import has_fewer_rows
 from microagg_core.errors import MicroaggError
 from microagg_core.extras import needing
-from microagg_core.release.steps.surroundings import Surroundings
+from microagg_core.release.surroundings import Surroundings
 from microagg_core.spec.clusters import KINDS, Cluster, ClusterKind, LocalCluster, NoCluster
 from microagg_core.spec.release import ReleaseSpec
 from microagg_flows.executors import Executor, OnceCompiled

@@ -24,8 +24,7 @@ from microagg_core.errors import (
     TransientClusterError,
     of_kind,
 )
-from microagg_core.release.steps.access import access_problem, work_probe
-from microagg_core.release.steps.surroundings import Surroundings, surroundings
+from microagg_core.release.surroundings import Surroundings, access_problem, surroundings, work_probe
 from microagg_core.software import deviations, software
 from microagg_core.spec.release import ReleaseSpec
 from microagg_flows.clusters import WorkerRecord
@@ -114,11 +113,7 @@ def greet_scheduler(client: Client) -> None:
 def _asked(
     client: Client, question: Callable[..., Any], *args: Any, seconds: int = _ANSWER_SECONDS, **kwargs: Any
 ) -> Any:
-    """Wait for an answer; functions of this module travel as code.
-
-    Raises:
-        TransientClusterError: there is none.
-    """
+    """Wait for an answer; functions of this module travel as code."""
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     try:
         return client.sync(question, *args, callback_timeout=seconds, **kwargs)  # type: ignore[no-untyped-call]
@@ -134,8 +129,8 @@ def _asked(
 def introduce(spec: dict[str, Any] | None, probe: str | None) -> dict[str, Any]:
     """Describe a worker; runs there, sent as code, so nothing of ours may be taken for granted."""
     try:
-        from microagg_core.release.steps.access import access_problem as problem_of_access
-        from microagg_core.release.steps.access import kernels_problem
+        from microagg_core.release.surroundings import access_problem as problem_of_access
+        from microagg_core.release.surroundings import kernels_problem
         from microagg_core.software import software as own_software
     except ImportError as error:
         return {"lacks": error.name}

@@ -15,17 +15,16 @@ import httpx
 import kr8s
 from dask_kubernetes.exceptions import SchedulerStartupError
 from dask_kubernetes.operator import KubeCluster, make_cluster_spec
-from distributed import Client
 from distributed.utils import LoopRunner, sync
 from tornado.ioloop import IOLoop
 
 from microagg_core.errors import ClusterError
 from microagg_core.spec.clusters import Kubernetes, KubernetesCluster
 from microagg_flows.clusters.pool import Pool, Supply
-from microagg_flows.clusters.scheduler import dask_settings, worker_variables
+from microagg_flows.clusters.scheduler import connected, dask_settings, worker_variables
 from microagg_flows.progress import Progress, awaited
 
-_CONNECT_SECONDS, _CLOSE_SECONDS = 30, 60
+_CLOSE_SECONDS = 60
 #: How Kubernetes says no, and what becomes of a cluster that it took, or of a configuration that leads to none.
 _REFUSALS = (httpx.HTTPError, kr8s.ServerError, kr8s.APITimeoutError, kr8s.ConnectionClosedError)
 _TROUBLES = (OSError, KeyError, ValueError, RuntimeError, TimeoutError, SchedulerStartupError)
@@ -48,9 +47,11 @@ def hired(cluster: KubernetesCluster, progress: Progress) -> Iterator[Pool]:
         with _closing(pods, loop):
             with awaited(progress, "a scheduler on Kubernetes"):
                 _start(pods, wanted, loop)
-            with _client(pods) as client:
-                supply = _Pods(wanted)
-                yield Pool(client, no_workers=wanted.wait, restarts=True, wanted=wanted, supply=supply)
+            silent = (
+                "the scheduler on Kubernetes does not answer; see whether a network policy keeps this process from it"
+            )
+            with connected(pods.scheduler_address, silent) as client:
+                yield Pool(client, no_workers=wanted.wait, restarts=True, wanted=wanted, supply=_Pods(wanted))
 
 
 @contextmanager
@@ -123,11 +124,7 @@ def _made(wanted: Kubernetes, loop: IOLoop) -> KubeCluster:
 
 
 def _start(pods: Any, wanted: Kubernetes, loop: IOLoop) -> None:
-    """Have the operator start the scheduler, and as many workers as there is work for.
-
-    Raises:
-        ClusterError: it has not, for as long as the spec waits for workers.
-    """
+    """Have the operator start the scheduler, and as many workers as there is work for."""
 
     async def start() -> None:
         await pods
@@ -164,20 +161,6 @@ def _closing(pods: Any, loop: IOLoop) -> Iterator[None]:
     finally:
         with suppress(*_REFUSALS, *_TROUBLES):
             sync(loop, close, callback_timeout=2 * _CLOSE_SECONDS)
-
-
-@contextmanager
-def _client(pods: Any) -> Iterator[Client]:
-    try:
-        client = Client(  # type: ignore[no-untyped-call]
-            pods.scheduler_address, timeout=_CONNECT_SECONDS, set_as_default=False
-        )
-    except (OSError, TimeoutError, RuntimeError, ValueError):
-        raise ClusterError(
-            "the scheduler on Kubernetes does not answer; see whether a network policy keeps this process from it"
-        ) from None
-    with client:
-        yield client
 
 
 class _Pods(Supply):

@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from distributed import Client, LocalCluster, Security
 
 from microagg_core.errors import ClusterError, StorageError
-from microagg_core.spec.release import LocalCluster as LocalSpec
+from microagg_core.spec.clusters import LocalCluster as LocalSpec
 from microagg_flows.clusters.pool import Pool
 from microagg_flows.clusters.scheduler import adapted, dask_settings
 from microagg_flows.interrupts import sparing_children
@@ -78,11 +78,7 @@ def _start(cluster: LocalSpec, folder: str, running: ExitStack) -> Client:
 
 
 def _try_loopback() -> None:
-    """Connect to this process over the loopback network; without one, Dask would try for a minute.
-
-    Raises:
-        OSError: there is none.
-    """
+    """Connect to this process over the loopback network; without one, Dask would try for a minute."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         socket.create_connection(server.getsockname(), timeout=5.0).close()
 

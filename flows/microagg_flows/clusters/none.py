@@ -8,10 +8,10 @@ from contextlib import contextmanager
 import psutil
 
 from microagg_core.errors import of_kind
-from microagg_core.release.steps.access import access_problem, kernels_problem
-from microagg_core.release.steps.surroundings import Surroundings, surroundings
+from microagg_core.release.surroundings import Surroundings, access_problem, kernels_problem, surroundings
 from microagg_core.software import software
-from microagg_core.spec.release import NoCluster, ReleaseSpec
+from microagg_core.spec.clusters import NoCluster
+from microagg_core.spec.release import ReleaseSpec
 from microagg_flows.clusters import WorkerRecord
 from microagg_flows.executors import InProcess
 from microagg_flows.progress import Progress

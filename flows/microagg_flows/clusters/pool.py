@@ -25,7 +25,7 @@ from microagg_core.blocks.memory import bytes_per_task
 from microagg_core.errors import ClusterError, MicroaggError, TransientClusterError, sanitized
 from microagg_core.group.headway import Headway, listening
 from microagg_core.kernels.tools.threads import PROCESS
-from microagg_core.release.steps.surroundings import Surroundings
+from microagg_core.release.surroundings import Surroundings
 from microagg_core.software import done_alike, software
 from microagg_core.spec.clusters import StartedWorkers
 from microagg_core.spec.release import ReleaseSpec
@@ -289,11 +289,7 @@ class DaskExecutor:
         return bool(out.futures)
 
     def _see_to(self, watch: Watch, what: str, restarts: int) -> int:
-        """Look why nothing was finished for a moment; return the number of restarts that this took.
-
-        Raises:
-            ClusterError: it has taken too long.
-        """
+        """Look why nothing was finished for a moment; return the number of restarts that this took."""
         why = watch.look(self.look_around())
         if why is None:
             return 0

@@ -10,75 +10,45 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from distributed import Client, Security
+from distributed import Security
 
 from microagg_core.errors import ClusterError
-from microagg_core.spec.release import RunningCluster
+from microagg_core.spec.clusters import RunningCluster
 from microagg_flows.clusters.pool import Pool
-from microagg_flows.clusters.scheduler import dask_settings
+from microagg_flows.clusters.scheduler import connected, dask_settings
 from microagg_flows.progress import Progress
-
-_CONNECT_SECONDS = 30
 
 
 @contextmanager
 def hired(cluster: RunningCluster, _progress: Progress) -> Iterator[Pool]:
-    """Have the workers of a running scheduler, while the block lasts.
-
-    Raises:
-        ClusterError: no scheduler answers.
-    """
-    with dask_settings(), _connected(cluster) as client:
+    """Have the workers of a running scheduler, while the block lasts."""
+    tls = ", and that its certificates and those of cluster.tls are of one authority"
+    silent = (
+        f"no Dask scheduler answers at {cluster.address}; check that it runs there"
+        f"{tls if cluster.address.startswith('tls') else ''}, or correct cluster.address"
+    )
+    with dask_settings(), connected(cluster.address, silent, _security(cluster)) as client:
         yield Pool(client, no_workers=cluster.wait)
 
 
-@contextmanager
-def _connected(cluster: RunningCluster) -> Iterator[Client]:
-    try:
-        client = Client(  # type: ignore[no-untyped-call]
-            cluster.address, timeout=_CONNECT_SECONDS, security=_security(cluster), set_as_default=False
-        )
-    except (OSError, TimeoutError, ValueError, TypeError, RuntimeError):
-        tls = ", and that its certificates and those of cluster.tls are of one authority"
-        raise ClusterError(
-            f"no Dask scheduler answers at {cluster.address}; check that it runs there"
-            f"{tls if cluster.address.startswith('tls') else ''}, or correct cluster.address"
-        ) from None
-    with client:
-        yield client
-
-
 def _security(cluster: RunningCluster) -> Any:
-    """Load the certificates that the spec names; those of Dask's own configuration where it names none.
-
-    Raises:
-        ClusterError: the address asks for certificates and there are none, or they cannot be read.
-    """
+    """Load the certificates that the spec names; those of Dask's own configuration where it names none."""
     if not cluster.address.startswith(("tls://", "wss://")):
         return None
-    if cluster.tls is None:
-        security = Security()  # type: ignore[no-untyped-call]
-        if not _connection(security).get("ssl_context"):
-            raise ClusterError(
-                f"{cluster.address} asks for certificates and none are named; set cluster.tls (ca, cert, key), or "
-                "name them in Dask's own configuration"
-            )
-        return security
     names = cluster.tls
-    security = Security(  # type: ignore[no-untyped-call]
-        tls_ca_file=names.ca, tls_client_cert=names.cert, tls_client_key=names.key, require_encryption=True
-    )
+    files = {"tls_ca_file": names.ca, "tls_client_cert": names.cert, "tls_client_key": names.key} if names else {}
+    security: Any = Security(**files, **({"require_encryption": True} if names else {}))  # type: ignore[no-untyped-call]
     try:
-        _connection(security)
+        has_certificates = security.get_connection_args("client").get("ssl_context")
     except OSError:
+        who = "cluster.tls" if names else "Dask's own configuration"
         raise ClusterError(
-            "the certificates that cluster.tls names cannot be read; check their paths, their rights and that the key "
+            f"the certificates that {who} names cannot be read; check their paths, their rights and that the key "
             "belongs to the certificate"
         ) from None
+    if not has_certificates:
+        raise ClusterError(
+            f"{cluster.address} asks for certificates and none are named; set cluster.tls (ca, cert, key), or "
+            "name them in Dask's own configuration"
+        )
     return security
-
-
-def _connection(security: Any) -> dict[str, Any]:
-    """Read the certificates with which a client connects."""
-    arguments: dict[str, Any] = security.get_connection_args("client")
-    return arguments

@@ -7,7 +7,7 @@ memory of this process and what each kind of cluster gives its workers.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -114,20 +114,38 @@ def tls_settings(security: Security) -> Mapping[str, str]:
 
 
 @contextmanager
-def client_of(cluster: Any, security: Security) -> Iterator[Client]:
-    """Connect to a cluster that was started here.
+def started(
+    kind: str, make: Callable[[Any, Security], SpecCluster], wanted: StartedWorkers
+) -> Iterator[tuple[SpecCluster, Client]]:
+    """Start a cluster of a kind whose workers come from elsewhere, and connect to it; it ends with the block."""
+    security = Security.temporary()  # type: ignore[no-untyped-call]
+    try:
+        cluster = make(wanted, security)
+    except (OSError, RuntimeError, TimeoutError, ValueError):
+        raise ClusterError(
+            f"no scheduler for the workers can be started here; name an address of this machine in cluster.{kind}.host"
+        ) from None
+    silent = (
+        "the scheduler that was started here does not answer; name the address at which this machine is reached in "
+        "host, beside the workers"
+    )
+    with cluster, connected(cluster, silent, security) as client:
+        adapted(cluster, wanted)
+        yield cluster, client
+
+
+@contextmanager
+def connected(place: Any, silent: str, security: Any = None) -> Iterator[Client]:
+    """Connect to a scheduler, by its address or its cluster.
 
     Raises:
-        ClusterError: its scheduler does not answer.
+        ClusterError: it does not answer, in the words of ``silent``.
     """
     try:
         client = Client(  # type: ignore[no-untyped-call]
-            cluster, security=security, timeout=_CONNECT_SECONDS, set_as_default=False
+            place, security=security, timeout=_CONNECT_SECONDS, set_as_default=False
         )
-    except (OSError, TimeoutError, RuntimeError, ValueError):
-        raise ClusterError(
-            "the scheduler that was started here does not answer; name the address at which this machine is reached in "
-            "host, beside the workers"
-        ) from None
+    except (OSError, TimeoutError, RuntimeError, ValueError, TypeError):
+        raise ClusterError(silent) from None
     with client:
         yield client

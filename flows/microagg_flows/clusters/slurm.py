@@ -21,14 +21,7 @@ from microagg_core.errors import ClusterError
 from microagg_core.kernels import LASTING_TMPDIR
 from microagg_core.spec.clusters import Slurm, SlurmCluster
 from microagg_flows.clusters.pool import Pool, Supply
-from microagg_flows.clusters.scheduler import (
-    adapted,
-    client_of,
-    dask_settings,
-    scheduler_options,
-    tls_settings,
-    worker_variables,
-)
+from microagg_flows.clusters.scheduler import dask_settings, scheduler_options, started, tls_settings, worker_variables
 from microagg_flows.interrupts import refusing_handlers
 from microagg_flows.progress import Progress
 
@@ -61,11 +54,8 @@ def hired(cluster: SlurmCluster, _progress: Progress) -> Iterator[Pool]:
     """
     wanted = cluster.slurm
     _find_slurm()
-    security = Security.temporary()  # type: ignore[no-untyped-call]
-    with dask_settings(), _started(wanted, security) as jobs, client_of(jobs, security) as client:
-        adapted(jobs, wanted)
-        supply = _Jobs(jobs, wanted)
-        yield Pool(client, no_workers=wanted.wait, restarts=True, wanted=wanted, supply=supply)
+    with dask_settings(), started("slurm", lambda *of: _Workers(**_parts(*of)), wanted) as (jobs, client):
+        yield Pool(client, no_workers=wanted.wait, restarts=True, wanted=wanted, supply=_Jobs(jobs, wanted))
 
 
 class _Job(SLURMJob):
@@ -94,18 +84,6 @@ class _Workers(SLURMCluster):
 
     def _get_worker_security(self, _security: Security) -> None:
         return None
-
-
-@contextmanager
-def _started(wanted: Slurm, security: Security) -> Iterator[SLURMCluster]:
-    try:
-        jobs = _Workers(**_parts(wanted, security))
-    except (OSError, RuntimeError, TimeoutError, ValueError):
-        raise ClusterError(
-            "no scheduler for the workers can be started here; name an address of this machine in cluster.slurm.host"
-        ) from None
-    with jobs:
-        yield jobs
 
 
 def _parts(wanted: Slurm, security: Security) -> dict[str, Any]:
@@ -183,7 +161,7 @@ def _last_line(words: str) -> str:
 class _Jobs(Supply):
     cure = "see to the queue, or give the jobs longer (cluster.slurm.wait), and start the release again"
 
-    def __init__(self, cluster: SLURMCluster, wanted: Slurm) -> None:
+    def __init__(self, cluster: Any, wanted: Slurm) -> None:
         self._cluster, self._wanted = cluster, wanted
         self._told, self._asked_at = "", 0.0
         self._gone: tuple[list[str], float] = [], 0.0

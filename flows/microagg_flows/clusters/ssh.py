@@ -16,17 +16,9 @@ from distributed.core import Status
 from distributed.deploy.spec import ProcessInterface
 from distributed.scheduler import Scheduler
 
-from microagg_core.errors import ClusterError
 from microagg_core.spec.clusters import Ssh, SshCluster
 from microagg_flows.clusters.pool import Pool, Supply
-from microagg_flows.clusters.scheduler import (
-    adapted,
-    client_of,
-    dask_settings,
-    scheduler_options,
-    tls_settings,
-    worker_variables,
-)
+from microagg_flows.clusters.scheduler import dask_settings, scheduler_options, started, tls_settings, worker_variables
 from microagg_flows.progress import Progress
 
 #: How long a machine may take to let somebody in, and a worker to end what it does.
@@ -42,11 +34,8 @@ def hired(cluster: SshCluster, _progress: Progress) -> Iterator[Pool]:
         ClusterError: this machine cannot be a scheduler's.
     """
     wanted = cluster.ssh
-    security = Security.temporary()  # type: ignore[no-untyped-call]
-    with dask_settings(), _started(wanted, security) as machines, client_of(machines, security) as client:
-        adapted(machines, wanted)
-        supply = _Machines(machines)
-        yield Pool(client, no_workers=wanted.wait, restarts=True, wanted=wanted, supply=supply)
+    with dask_settings(), started("ssh", _Cluster, wanted) as (machines, client):
+        yield Pool(client, no_workers=wanted.wait, restarts=True, wanted=wanted, supply=_Machines(machines))
 
 
 class _Worker(ProcessInterface):
@@ -160,18 +149,6 @@ def _login(host: str, wanted: Ssh) -> dict[str, Any]:
     if wanted.known_hosts:
         login["known_hosts"] = wanted.known_hosts
     return login
-
-
-@contextmanager
-def _started(wanted: Ssh, security: Security) -> Iterator[SpecCluster]:
-    try:
-        cluster = _Cluster(wanted, security)
-    except (OSError, RuntimeError, TimeoutError, ValueError):
-        raise ClusterError(
-            "no scheduler for the workers can be started here; name an address of this machine in cluster.ssh.host"
-        ) from None
-    with cluster:
-        yield cluster
 
 
 class _Machines(Supply):

@@ -54,11 +54,16 @@ class WorkerState:
 
 
 class Standstill(Enum):
-    SILENT_SCHEDULER = "the scheduler does not answer"
-    NO_WORKERS = "there is no worker"
-    SILENT_WORKERS = "no worker is heard of"
-    PAUSED = "every worker is paused by Dask for its memory"
-    IDLE = "the workers do nothing"
+    """A cause for which nobody computes, and its cure."""
+
+    SILENT_SCHEDULER = (
+        "the scheduler does not answer",
+        "see to the scheduler and the network, and start the release again",
+    )
+    NO_WORKERS = "there is no worker", "start workers, and start the release again"
+    SILENT_WORKERS = "no worker is heard of", "see to the workers and their network, and start the release again"
+    PAUSED = "every worker is paused by Dask for its memory", "give each worker more memory or fewer threads"
+    IDLE = "the workers do nothing", "start the release again, with fresh workers"
 
 
 class Watch:
@@ -120,7 +125,7 @@ class Watch:
         if why is self._said or waited < (patience or IDLE_SECONDS) / 2:
             return None
         self._said = why
-        return f"nothing was finished for {waited:.0f} s: {why.value}"
+        return f"nothing was finished for {waited:.0f} s: {why.value[0]}"
 
     def refuse_to_wait(self, why: Standstill, what: str, news: str = "", cure: str = "") -> None:
         """Stop where the work has stood still for too long.
@@ -137,11 +142,11 @@ class Watch:
         waited = self._clock() - self._since
         if waited < (self._no_workers if why is Standstill.NO_WORKERS else IDLE_SECONDS):
             return
-        start = f"{what}: nothing was finished for {waited:.0f} s, because {why.value}"
+        cause, usual_cure = why.value
+        start = f"{what}: nothing was finished for {waited:.0f} s, because {cause}"
         if why is Standstill.PAUSED:
-            raise ClusterError(f"{start}{self._memory()}; give each worker more memory or fewer threads")
-        if why is not Standstill.NO_WORKERS or not cure:
-            cure = _CURES[why]
+            raise ClusterError(f"{start}{self._memory()}; {usual_cure}")
+        cure = cure if cure and why is Standstill.NO_WORKERS else usual_cure
         raise TransientClusterError(f"{start}{f' ({news})' if news else ''}; finished work is kept, so {cure}")
 
     def _memory(self) -> str:
@@ -150,11 +155,3 @@ class Watch:
             f" ({worker.memory // _MIB} MiB in use, and Dask's threshold is {self._pause:.0%} of "
             f"{worker.memory_limit // _MIB} MiB)"
         )
-
-
-_CURES = {
-    Standstill.SILENT_SCHEDULER: "see to the scheduler and the network, and start the release again",
-    Standstill.NO_WORKERS: "start workers, and start the release again",
-    Standstill.SILENT_WORKERS: "see to the workers and their network, and start the release again",
-    Standstill.IDLE: "start the release again, with fresh workers",
-}

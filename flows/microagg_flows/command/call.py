@@ -152,11 +152,7 @@ class SaidError(MicroaggError):
 
 @contextmanager
 def _ended(record: RunRecord) -> Iterator[None]:
-    """Write how the command in the block ended to its record, and as the last line of its log.
-
-    Raises:
-        SaidError: it failed, and the log is all that a user sees.
-    """
+    """Write how the command in the block ended to its record, and as the last line of its log."""
     log, left = record.log, None
     try:
         yield

@@ -6,9 +6,6 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.statistics import readable
 from microagg_core.inspect.check import Check
@@ -28,15 +25,11 @@ from microagg_core.pages.risk_report import (
     risk_sentences,
 )
 from microagg_core.pages.words import duration
-from microagg_core.release.steps.sizing.forecast import Forecast
+from microagg_core.release.sizing.forecast import Forecast
 from microagg_core.release.verify import VerifyReport
 from microagg_core.series.verification import LedgerStatus
 
 _MOST_LINES = 12
-
-
-def _console() -> Console:
-    return Console(highlight=False, markup=False, soft_wrap=True)
 
 
 def _pairs(rows: list[tuple[str, str]]) -> str:
@@ -55,28 +48,25 @@ def _aligned(rows: list[tuple[str, ...]]) -> str:
 
 
 def show_document(document: dict[str, Any]) -> None:
-    console = _console()
-    console.print(_pairs(summary_rows(document)))
+    print(_pairs(summary_rows(document)))
     attributes = attribute_rows(document)
     if attributes:
-        console.print("\n" + _aligned([ATTRIBUTE_HEADER, *attributes]))
+        print("\n" + _aligned([ATTRIBUTE_HEADER, *attributes]))
 
 
 def show_risks(figures: dict[str, Any]) -> None:
     """Show the worst that a release gives away, in a few lines."""
-    console = _console()
-    console.print(f"\n{headline(figures)}")
+    print(f"\n{headline(figures)}")
     for sentence in risk_sentences(figures, FIVE):
-        console.print(f"  {sentence}")
+        print(f"  {sentence}")
 
 
 def show_risk(figures: dict[str, Any]) -> None:
     """Show all that a release gives away: in words, then in tables."""
-    console = _console()
-    console.print("\n".join([headline(figures), *(f"  {sentence}" for sentence in risk_sentences(figures))]))
+    print("\n".join([headline(figures), *(f"  {sentence}" for sentence in risk_sentences(figures))]))
     sizes = figures["sizes"]
     if sizes["groups"]:
-        console.print(f"\n{sizes['groups']:,} groups of {sizes['smallest']:,} to {sizes['largest']:,} records")
+        print(f"\n{sizes['groups']:,} groups of {sizes['smallest']:,} to {sizes['largest']:,} records")
     tables = [
         (COLUMN_HEADER, column_rows(figures)),
         (INTRUDER_HEADER, intruder_rows(figures)),
@@ -84,13 +74,12 @@ def show_risk(figures: dict[str, Any]) -> None:
     ]
     for header, rows in tables:
         if rows:
-            console.print("\n" + _aligned([header, *rows]))
+            print("\n" + _aligned([header, *rows]))
 
 
 def show_plan(report: PlanReport, refused: str = "") -> None:
     """Show a plan: totals, the largest blocks, what was merged and split, and what looks unwise and is not refused."""
-    console = _console()
-    console.print(
+    print(
         _pairs(
             [
                 ("records", f"{report.records:,}" + (f" ({report.withheld:,} withheld)" if report.withheld else "")),
@@ -106,16 +95,16 @@ def show_plan(report: PlanReport, refused: str = "") -> None:
             ]
         )
     )
-    _show_blocks(console, "largest blocks", report.largest, len(report.largest))
-    _show_blocks(console, "merged and split blocks", report.changed, report.n_changed)
-    console.print("\nmeans are rounded")
+    _show_blocks("largest blocks", report.largest, len(report.largest))
+    _show_blocks("merged and split blocks", report.changed, report.n_changed)
+    print("\nmeans are rounded")
     for line in report.rounding:
-        console.print(f"  {line}", markup=False, highlight=False)
-    console.print(f"know this: {report.pooling}")
+        print(f"  {line}")
+    print(f"know this: {report.pooling}")
     for line in report.withheld_words:
-        console.print(f"withheld: {line}", markup=False, highlight=False)
+        print(f"withheld: {line}")
     for line in (line for line in report.unwise if line not in refused):
-        console.print(f"look at this: {line}")
+        print(f"look at this: {line}")
 
 
 def _kernel_time(report: PlanReport) -> str:
@@ -127,13 +116,12 @@ def _kernel_time(report: PlanReport) -> str:
 
 def show_expectation(expectation: Expectation) -> None:
     """Show what the planned release would lose and give away, for several k."""
-    console = _console()
-    console.print(f"\n{expectation.headline()}")
+    print(f"\n{expectation.headline()}")
     rows = expectation.rows()
     if rows:
-        console.print(_aligned([EXPECTED_HEADER, *rows]))
+        print(_aligned([EXPECTED_HEADER, *rows]))
     for sentence in expectation.sentences():
-        console.print(f"  {sentence}")
+        print(f"  {sentence}")
 
 
 def _label_rows(report: PlanReport) -> list[tuple[str, str]]:
@@ -143,45 +131,41 @@ def _label_rows(report: PlanReport) -> list[tuple[str, str]]:
     return [("labels", f"{told}; blocks.labels: parent or star do not")]
 
 
-def _show_blocks(console: Console, title: str, lines: tuple[BlockLine, ...], n_blocks: int) -> None:
+def _show_blocks(title: str, lines: tuple[BlockLine, ...], n_blocks: int) -> None:
     if not lines:
         return
-    console.print(f"\n{title}")
-    table = Table(box=None, pad_edge=False)
-    for column in ("block", "records", "seconds", "why"):
-        table.add_column(column, justify="left" if column == "why" else "right")
-    for line in lines[:_MOST_LINES]:
-        table.add_row(str(line.block), f"{line.records:,}", f"{line.seconds:.2f}", line.reason)
-    console.print(table)
+    print(f"\n{title}")
+    rows = [(str(line.block), f"{line.records:,}", f"{line.seconds:.2f}", line.reason) for line in lines[:_MOST_LINES]]
+    rows.insert(0, ("block", "records", "seconds", "why"))
+    widths = [max(len(row[i]) for row in rows) for i in range(3)]
+    for row in rows:
+        print("  ".join([*(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=False)), row[3]]))
     if n_blocks > _MOST_LINES:
         which = "all" if n_blocks == len(lines) else f"the first {len(lines):,}"
-        console.print(f"... and {n_blocks - _MOST_LINES:,} more (--json shows {which})")
+        print(f"... and {n_blocks - _MOST_LINES:,} more (--json shows {which})")
 
 
 def show_forecast(forecast: Forecast) -> None:
     """Show what a release would take: in all, by stage, and where the workers' time goes."""
-    console = _console()
-    console.print(_pairs(forecast_rows(forecast)))
-    console.print("\n" + _aligned([STAGE_HEADER, *forecast_stages(forecast)]))
-    console.print("\nof the workers' time\n" + _pairs(loss_rows(forecast)))
-    console.print(f"\nmeasured {forecast.measured}")
+    print(_pairs(forecast_rows(forecast)))
+    print("\n" + _aligned([STAGE_HEADER, *forecast_stages(forecast)]))
+    print("\nof the workers' time\n" + _pairs(loss_rows(forecast)))
+    print(f"\nmeasured {forecast.measured}")
 
 
 def show_verification(report: VerifyReport, as_json: bool) -> None:
-    console = _console()
     if as_json:
         print(json.dumps(report.document(), indent=1))
         return
-    console.print(f"{report.name} {report.id} {report.revision}, manifest with sha256 {report.sha256}")
+    print(f"{report.name} {report.id} {report.revision}, manifest with sha256 {report.sha256}")
     show_checks(report.checks)
     for warning in report.warnings:
-        console.print(f"note {warning}")
+        print(f"note {warning}")
 
 
 def show_checks(checks: Iterable[Check]) -> None:
-    console = _console()
     for check in checks:
-        console.print(f"{'ok  ' if check.passed else 'FAIL'} {check.name}: {check.detail}")
+        print(f"{'ok  ' if check.passed else 'FAIL'} {check.name}: {check.detail}")
 
 
 def show_series(status: LedgerStatus) -> None:
@@ -197,7 +181,7 @@ def show_series(status: LedgerStatus) -> None:
         ("size", size),
         ("key", status.key_fingerprint),
     ]
-    _console().print(_pairs(rows))
+    print(_pairs(rows))
 
 
 def show_algorithms(as_json: bool) -> None:
@@ -205,13 +189,12 @@ def show_algorithms(as_json: bool) -> None:
     if as_json:
         print(json.dumps([info.document() for info in infos.values()], indent=1))
         return
-    console = _console()
     for info in infos.values():
-        console.print(f"{info.name}: {info.summary}")
-        console.print(f"    {info.description}")
-        console.print(f"    groups: {info.sizes_text}")
+        print(f"{info.name}: {info.summary}")
+        print(f"    {info.description}")
+        print(f"    groups: {info.sizes_text}")
         for parameter in info.parameters:
-            console.print(f"    {parameter.name} (default {parameter.default}): {parameter.description}")
+            print(f"    {parameter.name} (default {parameter.default}): {parameter.description}")
         cost = info.document()["cost"]
         size = f"{cost['records']:,} records, {cost['attributes']} attribute(s), k={cost['k']}"
-        console.print(f"    about {cost['seconds']:.1f} s for {size} on one core\n")
+        print(f"    about {cost['seconds']:.1f} s for {size} on one core\n")

@@ -78,9 +78,8 @@ def _plan(order: Order, record: RunRecord, expecting: bool, as_json: bool) -> No
 
 
 def _forecast(spec: str | None, settings: list[str], describe: str, as_json: bool) -> None:
-    from microagg_core.release.steps.sizing.description import read_description
-    from microagg_core.release.steps.sizing.forecast import forecast
-    from microagg_core.release.steps.sizing.of_spec import described
+    from microagg_core.release.sizing.description import described, read_description
+    from microagg_core.release.sizing.forecast import forecast
     from microagg_core.spec.loading import load_spec
     from microagg_flows.command.terminal import show_forecast
 

@@ -134,7 +134,7 @@ def make_release(order: Order, direct: bool, record: RunRecord) -> None:
 
 def _needs_no_prefect(spec: ReleaseSpec) -> bool:
     """Whether a release is so small, and its spec so plain, that neither a cluster nor a Prefect server is wanted."""
-    from microagg_core.spec.release import NoCluster
+    from microagg_core.spec.clusters import NoCluster
     from microagg_flows.clusters import cluster_for
     from microagg_flows.prefect_side import names_prefect_server
 
@@ -160,7 +160,7 @@ def _show(record: RunRecord, as_json: bool) -> None:
 
 def _risk_of(record: RunRecord) -> dict[str, Any] | None:
     """The measured risk of the release; None where nobody measured it."""
-    from microagg_core.release.steps.audit import read_risk
+    from microagg_core.release.audit import read_risk
 
     release = record.release
     if release is None or release.published is None:

@@ -53,11 +53,7 @@ def report(
 
 
 def _refuse_senseless(draft: bool, release: str | None, release_id: str | None, output: Path | None) -> None:
-    """Stop where options do not go together.
-
-    Raises:
-        SpecError: which.
-    """
+    """Stop where options do not go together."""
     if draft and output is None:
         raise SpecError("--draft: has no audit in which its page could lie; name a file with --output")
     if draft and release is not None:

@@ -117,11 +117,7 @@ def compare(
 
 
 def _refuse_options(options: Mapping[str, object], data: str, what: str) -> None:
-    """Stop for an option that says nothing of what is compared.
-
-    Raises:
-        SpecError: naming it.
-    """
+    """Stop for an option that says nothing of what is compared."""
     for name, value in options.items():
         if value is not None:
             raise SpecError(f"{name}: {data} is {what}")

@@ -72,8 +72,8 @@ def clean(
     settings: SetOption = None,
 ) -> None:
     """Remove rows of runs that died, or that failed and whose time is up, and what they left at the output."""
-    from microagg_core.release.steps.cleaning import clean_work, remove_abandoned
-    from microagg_core.release.steps.pruning import prune_audit
+    from microagg_core.release.audit import prune_audit
+    from microagg_core.release.cleaning import clean_work, remove_abandoned
     from microagg_core.series.publications import clean_output
     from microagg_core.spec.loading import load_spec
 

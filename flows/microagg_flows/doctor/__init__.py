@@ -15,7 +15,7 @@ from typing import Any
 
 from microagg_core.errors import EXIT_DONE, MicroaggError
 from microagg_core.registry import names
-from microagg_core.release.steps.surroundings import Surroundings
+from microagg_core.release.surroundings import Surroundings
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.failures import impatient
 from microagg_flows.clusters import WorkerRecord

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from microagg_core.errors import ClusterError, MicroaggError, StorageError
-from microagg_core.release.steps.surroundings import END, TOKEN
-from microagg_core.spec.release import RunningCluster
+from microagg_core.release.surroundings import END, TOKEN
+from microagg_core.spec.clusters import RunningCluster
 from microagg_flows.doctor import Finding, Patient, looked, strange, well, wrong
 
 #: What ends before the next night has been made is worth a word.

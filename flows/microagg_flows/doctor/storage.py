@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from microagg_core.errors import StorageError
-from microagg_core.release.steps.work import work_store
+from microagg_core.release.context import work_store
 from microagg_core.store.objects import Store
 from microagg_core.store.probe import StoreProbe, keeps_versions, probe_store
 from microagg_core.store.urls import is_local, local_path

@@ -8,8 +8,8 @@ from contextlib import suppress
 
 from microagg_core.blocks.memory import WORKER_BASE_BYTES, bytes_per_task
 from microagg_core.errors import ClusterError, MicroaggError
-from microagg_core.release.steps.surroundings import Surroundings
-from microagg_core.release.steps.work import work_store
+from microagg_core.release.context import work_store
+from microagg_core.release.surroundings import Surroundings
 from microagg_flows.clusters import WorkerRecord, cluster_for, hired_workers
 from microagg_flows.clusters.scheduler import pause_share
 from microagg_flows.doctor import Finding, Patient, clock_finding, looked, strange, well, wrong

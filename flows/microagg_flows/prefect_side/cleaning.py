@@ -8,8 +8,8 @@ from prefect import flow
 from prefect.states import Completed, Failed
 
 from microagg_core.errors import sanitized
-from microagg_core.release.steps.cleaning import clean_work, remove_abandoned
-from microagg_core.release.steps.pruning import prune_audit
+from microagg_core.release.audit import prune_audit
+from microagg_core.release.cleaning import clean_work, remove_abandoned
 from microagg_core.spec.loading import load_spec
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
-from prefect import Flow
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.objects import ConcurrencyLimitStrategy, ConcurrencyOptions, WorkerStatus
@@ -71,48 +70,45 @@ def deploy(deployables: Sequence[Deployable], pool: str, settings: Sequence[str]
     """
     with _explained(), get_client(sync_client=True) as client:
         _refuse_unknown_pool(client, pool)
-        flow_id = client.create_flow_from_name(release_flow.name)
-        for one in deployables:
-            client.create_deployment(flow_id=flow_id, **_deployment(one, pool, settings))
-        flow_id = client.create_flow_from_name(clean_flow.name)
-        for one in deployables:
-            if one.spec.schedule is None:  # no run comes to its work area by itself
-                client.create_deployment(flow_id=flow_id, **_cleaning(one, pool, settings))
+        of_releases = client.create_flow_from_name(release_flow.name)
+        of_cleaning = client.create_flow_from_name(clean_flow.name)
+        for deployable in deployables:
+            common = _common(deployable, pool, settings)
+            client.create_deployment(flow_id=of_releases, **_release(deployable), **common)
+            if deployable.spec.schedule is None:  # no run comes to its work area by itself
+                client.create_deployment(flow_id=of_cleaning, **_cleaning(deployable), **common)
 
 
-def _deployment(one: Deployable, pool: str, settings: Sequence[str]) -> dict[str, Any]:
-    schedule = one.spec.schedule
+def _release(deployable: Deployable) -> dict[str, Any]:
+    schedule = deployable.spec.schedule
     times = None if schedule is None else CronSchedule(cron=schedule.cron, timezone=schedule.timezone)
     return {
-        "name": one.spec.name,
-        "description": f"Releases of the series {one.spec.name}, from {one.place}.",
-        "tags": tags_of(one.spec.name),
-        "parameters": {"spec": one.place, **({"settings": list(settings)} if settings else {})},
+        "description": f"Releases of the series {deployable.spec.name}, from {deployable.place}.",
         # Two releases of one series would only race each other; the second waits, as it may be another night.
         "concurrency_limit": 1,
         "concurrency_options": ConcurrencyOptions(collision_strategy=ConcurrencyLimitStrategy.ENQUEUE),
-        **_of_flow(release_flow, _ENTRYPOINT, times, pool),
-    }
-
-
-def _cleaning(one: Deployable, pool: str, settings: Sequence[str]) -> dict[str, Any]:
-    return {
-        "name": one.spec.name,
-        "description": f"Removes the rows of failed runs of the series {one.spec.name} whose time is up.",
-        "tags": tags_of(one.spec.name),
-        "parameters": {"spec": one.place, **({"settings": list(settings)} if settings else {})},
-        **_of_flow(clean_flow, _CLEANING_ENTRYPOINT, _CLEANED, pool),
-    }
-
-
-def _of_flow(flow: Flow[..., Any], entrypoint: str, times: CronSchedule | None, pool: str) -> dict[str, Any]:
-    """Describe what deployments of the installed package have in common."""
-    return {
-        "entrypoint": entrypoint,
-        "pull_steps": [],
-        "parameter_openapi_schema": parameter_schema(flow).model_dump(exclude_unset=True),
-        "enforce_parameter_schema": True,
+        "entrypoint": _ENTRYPOINT,
+        "parameter_openapi_schema": parameter_schema(release_flow).model_dump(exclude_unset=True),
         "schedules": [DeploymentScheduleCreate(schedule=times, active=True, slug="schedule")] if times else [],
+    }
+
+
+def _cleaning(deployable: Deployable) -> dict[str, Any]:
+    return {
+        "description": f"Removes the rows of failed runs of the series {deployable.spec.name} whose time is up.",
+        "entrypoint": _CLEANING_ENTRYPOINT,
+        "parameter_openapi_schema": parameter_schema(clean_flow).model_dump(exclude_unset=True),
+        "schedules": [DeploymentScheduleCreate(schedule=_CLEANED, active=True, slug="schedule")],
+    }
+
+
+def _common(deployable: Deployable, pool: str, settings: Sequence[str]) -> dict[str, Any]:
+    return {
+        "name": deployable.spec.name,
+        "tags": tags_of(deployable.spec.name),
+        "parameters": {"spec": deployable.place, **({"settings": list(settings)} if settings else {})},
+        "pull_steps": [],
+        "enforce_parameter_schema": True,
         "work_pool_name": pool,
         "job_variables": {"env": _ENVIRONMENT},
         "paused": False,

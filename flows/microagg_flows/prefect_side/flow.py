@@ -171,11 +171,7 @@ def _caught_up(order: Order, tonight: Settled, progress: PrefectProgress) -> lis
 
 
 def _run_within(order: Order) -> None:
-    """Make another release, as a flow run within this one.
-
-    Raises:
-        MicroaggError: what its failed state carries.
-    """
+    """Make another release, as a flow run within this one."""
     context = FlowRunContext.get()
     http = context.client._client if context else None
     patience = http.timeout if http else None

@@ -23,8 +23,8 @@ from prefect.states import Crashed
 from prefect.utilities.asyncutils import run_coro_as_sync
 
 from microagg_core.errors import InterruptionError, MicroaggError
+from microagg_core.release.context import work_store
 from microagg_core.release.revisions import committed_revisions_in
-from microagg_core.release.steps.work import work_store
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.spec.schedule import Schedule
 from microagg_core.store.layout import AUDIT, RUNS, is_call_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from microagg_core.compiling import start_compiling
 from microagg_core.errors import MicroaggError, SpecError
-from microagg_core.runner import STEPS
+from microagg_core.runner import steps
 from microagg_flows.executors import OnceCompiled
 from microagg_flows.record import RunRecord
 from microagg_flows.release import Release, new_release
@@ -76,6 +76,6 @@ def _refuse_unknown(stage: str) -> None:
     if stage in names:
         return
     among = f"name one of the stages: {', '.join(names)}"
-    if stage in STEPS:
+    if stage in steps():
         raise SpecError(f"{stage} is done task by task and takes --number; without it, {among}")
     raise SpecError(f"there is no stage {stage!r}; {among}")

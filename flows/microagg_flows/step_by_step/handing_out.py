@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from microagg_core.errors import MicroaggError, SpecError
-from microagg_core.release.steps.work import Receipt, Run, Task, load_receipt
-from microagg_core.runner import ALWAYS
+from microagg_core.release.step import Receipt, Run, Task, load_receipt
+from microagg_core.runner import steps
 from microagg_flows.executors import InProcess, Item, Result
 from microagg_flows.progress import Progress, awaited
 from microagg_flows.step_by_step.written_tasks import is_written, write_task
@@ -69,10 +69,10 @@ class HandingOut:
 
 def _receipt_or_written(task: Task) -> Receipt | None:
     """The receipt of a task that is done; of any other nothing, but it is written down then."""
-    name = task.layout.task(task.step, task.number)
+    name = task.run.layout.task(task.step, task.number)
     if is_written(task, name):
         return load_receipt(task)
-    if task.step in ALWAYS:
+    if steps()[task.step].is_gate:
         # What an earlier call found is not what somebody finds who looks now.
         task.run.forget([(task.step, task.number)])
     elif receipt := load_receipt(task):
@@ -83,5 +83,6 @@ def _receipt_or_written(task: Task) -> Receipt | None:
 
 def withdraw(run: Run) -> None:
     """After a failure the gate has to look again: have its tasks handed out anew."""
-    for step in ALWAYS:
-        run.work.delete_all(run.layout.tasks(step))
+    for step in steps().values():
+        if step.is_gate:
+            run.work.delete_all(run.layout.tasks(step.name))

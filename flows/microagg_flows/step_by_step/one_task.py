@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from microagg_core.errors import StorageError
-from microagg_core.release.steps.cleaning import Running
-from microagg_core.release.steps.work import Receipt, Run, work_store
+from microagg_core.release.cleaning import Running
+from microagg_core.release.context import work_store
+from microagg_core.release.step import Receipt, Run
 from microagg_core.runner import Damage, run_task
+from microagg_core.spec.clusters import NoCluster
 from microagg_core.spec.loading import load_spec
-from microagg_core.spec.release import NoCluster
 from microagg_flows.clusters import executor_for
 from microagg_flows.progress import Progress
 from microagg_flows.step_by_step.written_tasks import read_task

@@ -6,28 +6,28 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from microagg_core.data.tables.slices import Slice, Slices
 from microagg_core.errors import ClusterError, SpecError, StorageError
-from microagg_core.release.steps.pieces import Piece, read_sealed, sealed
-from microagg_core.release.steps.work import Run, Task
-from microagg_core.runner import STEPS
+from microagg_core.release.pieces import read_sealed, sealed
+from microagg_core.release.step import Run, Task
+from microagg_core.runner import steps
 from microagg_core.software import deviations, software
 from microagg_core.store.layout import is_name
-from microagg_core.store.objects import canonical_json
 
 
 def write_task(task: Task, name: str) -> None:
     """Write a task down, with the software that it was made by."""
-    told = {"step": task.step, "number": task.number, "format_version": task.format_version}
-    lists: dict[str, Any] = {"reads": [one.__dict__ for one in task.reads], "slices": task.slices.array.tolist()}
-    lists["also"] = [[step, slices.array.tolist()] for step, slices in task.also]
-    task.run.work.put(name, sealed(canonical_json({"software": software(), "task": {**told, **lists}})))
+    task.run.work.put(name, sealed(json.dumps(software()).encode() + b"\n" + task.to_bytes()))
 
 
 def is_written(task: Task, name: str) -> bool:
     """Whether exactly this task is written down."""
     data = read_sealed(task.run.work, name)
-    return data is not None and _task_of(json.loads(data)["task"], task.run) == task
+    return data is not None and _parsed(data, task.run)[1].digest() == task.digest()
+
+
+def _parsed(data: bytes, run: Run) -> tuple[dict[str, Any], Task]:
+    line, _, task = data.partition(b"\n")
+    return json.loads(line), Task.from_bytes(task, run)
 
 
 def read_task(run: Run, step: str, number: int) -> Task:
@@ -38,27 +38,20 @@ def read_task(run: Run, step: str, number: int) -> Task:
         StorageError: what was written down is damaged.
         ClusterError: this machine has other software than the run was begun with.
     """
-    if step not in STEPS:
-        raise SpecError(f"there is no step {step!r} with tasks; there are: {', '.join(STEPS)}")
+    if step not in steps():
+        raise SpecError(f"there is no step {step!r} with tasks; there are: {', '.join(steps())}")
     if not is_name(run.key) or not run.work.list(run.layout.folder):
         raise SpecError(f"--run: there is no run {run.key!r} in {run.work}; it is finished, or was never begun")
     data = read_sealed(run.work, run.layout.task(step, number))
     if data is None:
         raise _missing(run, step, number)
-    value = json.loads(data)
-    if differing := deviations(software(), value["software"]):
+    written_by, task = _parsed(data, run)
+    if differing := deviations(software(), written_by):
         raise ClusterError(
             f"this machine has {', '.join(differing)}, and would make another release; install the same versions "
             "everywhere"
         )
-    return _task_of(value["task"], run)
-
-
-def _task_of(told: dict[str, Any], run: Run) -> Task:
-    slices = Slices.of(Slice(*one) for one in told["slices"])
-    also = tuple((step, Slices.of(Slice(*one) for one in sent)) for step, sent in told["also"])
-    reads = tuple(Piece(**one) for one in told["reads"])
-    return Task(**{**told, "run": run, "slices": slices, "reads": reads, "also": also})
+    return task
 
 
 def _missing(run: Run, step: str, number: int) -> SpecError | StorageError:

@@ -29,7 +29,7 @@ _QUOTE, _LINE_FEED, _RETURN = b'"\n\r'
 
 @dataclass(frozen=True)
 class Quoting:
-    """What some lines do to being within quotes.
+    """Effect of some lines on being within quotes.
 
     >>> lines = quoting(b'1,"two\\n', ord(","))
     >>> lines.after(False), lines.after(True), quoting(b'1,"two"\\n', ord(",")).after(True)
@@ -60,7 +60,7 @@ def quoting(lines: bytes, delimiter: int) -> Quoting:
 
 
 def record_starts(lines: bytes, delimiter: int, within: bool) -> Ints:
-    """Where records begin in whole lines, of which the first begins behind a line end; blank lines are none.
+    """Find where records begin in whole lines, of which the first begins behind a line end; blank lines are none.
 
     >>> record_starts(b'1,"two\\r\\nlines"\\r\\n\\n2,x\\n', ord(","), within=False)
     array([ 0, 17])
@@ -76,7 +76,7 @@ def record_starts(lines: bytes, delimiter: int, within: bool) -> Ints:
 
 
 def count_line_ends(lines: bytes) -> int:
-    """Line ends, within quotes and outside.
+    """Count line ends, within quotes and outside.
 
     >>> count_line_ends(b"a\\rb\\r\\nc\\n")
     3
@@ -114,7 +114,7 @@ Range = tuple[int, int]
 
 
 def even_ranges(size: int) -> list[Range]:
-    """A file of so many bytes, divided; one range where more are not worth while.
+    """Divide a file of so many bytes; one range where more are not worth while.
 
     >>> even_ranges(150 * 2**20) == [(0, 75 * 2**20), (75 * 2**20, 150 * 2**20)]
     True
@@ -125,7 +125,7 @@ def even_ranges(size: int) -> list[Range]:
 
 
 def has_plain_bytes(dialect: CsvInput) -> bool:
-    """Whether quotes, line ends and delimiters are found in a file's bytes without decoding it.
+    """Tell whether quotes, line ends and delimiters are found in a file's bytes without decoding it.
 
     >>> [has_plain_bytes(CsvInput(encoding=name)) for name in ("utf-8", "cp1252", "utf-16", "cp037", "gbk")]
     [True, True, False, False, False]
@@ -163,7 +163,7 @@ class CsvBytes:
         return list(pairwise(in_order))
 
     def line_of(self, start: int, number: int) -> int:
-        """The line of the file in which a record begins.
+        """Find the line of the file in which a record begins.
 
         Args:
             start: where some record begins, from which records are counted; 0 is where the header is.

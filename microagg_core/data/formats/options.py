@@ -21,7 +21,7 @@ _DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
 
 
 def compression_of(url: str) -> str | None:
-    """How a file is compressed, as its ending tells.
+    """Tell by a file's ending how it is compressed.
 
     >>> compression_of("s3://in/people.CSV.gz"), compression_of("people.csv")
     ('gzip', None)

@@ -37,7 +37,7 @@ AHEAD = 16
 
 
 def ahead(function: Callable[[Item], Result], items: Iterable[Item], n_ahead: int = AHEAD) -> Iterator[Result]:
-    """The function's results in the items' order; the next are worked on in threads, of which there are so many.
+    """Yield a function's results in the items' order; the next ``n_ahead`` are worked on in threads.
 
     >>> list(ahead(str.upper, "abc", 2))
     ['A', 'B', 'C']
@@ -64,7 +64,7 @@ def plain(column: pa.Array) -> pa.Array:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type without its encoding: no dictionary, no runs, no views into other buffers, and decimals of one width.
+    """Drop a type's encoding: no dictionary, no runs, no views into other buffers, and decimals of one width.
 
     >>> plain_type(pa.dictionary(pa.int8(), pa.string())), plain_type(pa.decimal32(9, 2))
     (DataType(string), Decimal128Type(decimal128(9, 2)))
@@ -191,60 +191,16 @@ What = TypeVar("What", InputFile, Stretch)
 
 
 class InputFormat(ABC):
-    """A way in which microdata come. It holds no state: everything is in the spec's ``input``."""
+    """A way in which microdata come: files found by URL or glob, all of one schema, and cut one by one.
+
+    It holds no state: everything is in the spec's ``input``. Files are handed to it open, at their start.
+    """
 
     #: The name in a spec, which is that of its file, and the endings of its files.
     name: ClassVar[str]
     endings: ClassVar[tuple[str, ...]] = ()
     #: How its files begin, where that tells them from all others.
     marks: ClassVar[tuple[bytes, ...]] = ()
-
-    @abstractmethod
-    def schema(self, source: Input) -> pa.Schema:
-        """Read the columns, in plain types, from as little of the input as tells them."""
-
-    @abstractmethod
-    def listing(self, source: Input) -> InputListing:
-        """List the parts that can be read on their own, and what changes when the input does."""
-
-    @abstractmethod
-    def row_counts(self, source: Input) -> Iterator[int]:
-        """Yield numbers that add up to the rows, or a little more; the next is asked for only if it matters."""
-
-    @abstractmethod
-    def batches(self, part: InputPart, source: Input, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-        """Yield a part's rows in their order, in batches that hold ``columns`` at least."""
-
-    def first_batches(self, part: InputPart, source: Input, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-        """Yield the same, of which only the first is certain; afterwards nothing goes on reading in the background."""
-        return self.batches(part, source, columns)
-
-    def to_scan(self, listing: InputListing, source: Input) -> list[Stretch]:
-        """List stretches to be scanned before :meth:`cut` can cut larger parts."""
-        return []
-
-    def scan(self, stretch: Stretch, source: Input) -> Place:
-        """Look at a stretch for :meth:`cut`."""
-        return ()
-
-    def cut(self, listing: InputListing, source: Input, scanned: Sequence[tuple[Stretch, Place]]) -> InputListing:
-        """Cut large parts of a listing, by the scans of its stretches."""
-        return listing
-
-    def with_guessed_types(self, source: Input) -> Input:
-        """Give columns types, where the files do not say them."""
-        return source
-
-    def starter_options(self, source: Input) -> str:
-        """Write the format's own lines under ``input:`` in a starter spec."""
-        return ""
-
-
-class FileFormat(InputFormat):
-    """A format of files: found by URL or glob, all of one schema, and cut one by one.
-
-    Files are handed to it open, at their start, and closed for it.
-    """
 
     #: Bytes of small files that are one part.
     part_bytes = PART_BYTES
@@ -255,7 +211,7 @@ class FileFormat(InputFormat):
 
     @abstractmethod
     def rows_in(self, file: BinaryIO, url: str, source: Input) -> Iterator[int]:
-        """Count rows as :meth:`row_counts`, for one file."""
+        """Yield numbers that add up to a file's rows, or a little more; the next is asked for only if it matters."""
 
     def ready(self, file: BinaryIO, stretch: Stretch, source: Input, columns: tuple[str, ...]) -> BinaryIO:
         """Have a remote file fetch what will be asked for at first, where that is known."""
@@ -265,12 +221,12 @@ class FileFormat(InputFormat):
     def rows_of(
         self, file: BinaryIO, stretch: Stretch, source: Input, columns: tuple[str, ...]
     ) -> Iterator[pa.RecordBatch]:
-        """Yield rows as :meth:`batches`, for one stretch."""
+        """Yield a stretch's rows in their order, in batches that hold ``columns`` at least."""
 
     def first_rows_of(
         self, file: BinaryIO, stretch: Stretch, source: Input, columns: tuple[str, ...]
     ) -> Iterator[pa.RecordBatch]:
-        """Yield rows as :meth:`first_batches`, for one stretch."""
+        """Yield the same, of which only the first is certain; afterwards nothing goes on reading in the background."""
         return self.rows_of(file, stretch, source, columns)
 
     def schema(self, source: Input) -> pa.Schema:
@@ -342,13 +298,33 @@ class FileFormat(InputFormat):
             with _opened(stretch, source) as file:
                 yield from self.first_rows_of(file, stretch, source, columns)
 
+    def to_scan(self, listing: InputListing, source: Input) -> list[Stretch]:
+        """List stretches to be scanned before :meth:`cut` can cut larger parts."""
+        return []
+
+    def scan(self, stretch: Stretch, source: Input) -> Place:
+        """Look at a stretch for :meth:`cut`."""
+        return ()
+
+    def cut(self, listing: InputListing, source: Input, scanned: Sequence[tuple[Stretch, Place]]) -> InputListing:
+        """Cut large parts of a listing, by the scans of its stretches."""
+        return listing
+
+    def with_guessed_types(self, source: Input) -> Input:
+        """Give columns types, where the files do not say them."""
+        return source
+
+    def starter_options(self, source: Input) -> str:
+        """Write the format's own lines under ``input:`` in a starter spec."""
+        return ""
+
 
 def file_changed(files: str) -> DataError:
     return DataError(f"{files} changed while the release was made; run again when nobody writes to the input")
 
 
 def _packs(sizes: Sequence[int], limit: int) -> Iterator[tuple[int, int]]:
-    """The first and the end of each run of neighbours that are read together: up to a limit, but not if they are few.
+    """Yield first and end of each run of neighbours that are read together: up to a limit, but not if they are few.
 
     >>> list(_packs([10, 20, 30], limit=2**30))
     [(0, 1), (1, 2), (2, 3)]
@@ -387,7 +363,7 @@ def _opened_in_turn(items: Sequence[What], source: Input) -> Iterator[tuple[What
 
 
 def refuse_other_state(stretch: Stretch, source: Input) -> None:
-    """Where a file was cut is right for what it was then: in another it may be anywhere.
+    """Refuse a file that is not what it was when it was cut: the place may now be anywhere.
 
     Raises:
         DataError: it changed.
@@ -413,7 +389,7 @@ def _refuse_other_schema(first: pa.Schema, other: pa.Schema, first_url: str, url
 
 
 def input_format(source: Input) -> InputFormat:
-    """The format of the input.
+    """Find the format of the input.
 
     >>> input_format(Input(url="people.feather")).name
     'arrow'
@@ -424,7 +400,7 @@ def input_format(source: Input) -> InputFormat:
 
 
 def format_of(url: str) -> str | None:
-    """The format of a file, compressed or not, as its ending tells.
+    """Tell by a file's ending, compressed or not, its format.
 
     >>> format_of("people.csv.gz"), format_of("people.feather"), format_of("people")
     ('csv', 'arrow', None)
@@ -457,37 +433,8 @@ def list_input(source: Input) -> InputListing:
     return input_format(source).listing(source)
 
 
-def to_scan(listing: InputListing, source: Input) -> list[Stretch]:
-    """What somebody has to look at before :func:`cut_listing` can cut the larger parts; nothing, as a rule.
-
-    Raises:
-        StorageError: a file is not readable any more.
-    """
-    return input_format(source).to_scan(listing, source)
-
-
-def scan_stretch(stretch: Stretch, source: Input) -> Place:
-    """What :func:`cut_listing` wants to know of a stretch that is to be scanned.
-
-    Raises:
-        StorageError: the file is not readable.
-        DataError: it is not what it was.
-    """
-    return input_format(source).scan(stretch, source)
-
-
-def cut_listing(listing: InputListing, source: Input, scanned: Sequence[tuple[Stretch, Place]]) -> InputListing:
-    """The listing with larger parts cut, by what was found in each stretch that was to be scanned; the rows stay.
-
-    Raises:
-        StorageError: a file is not readable.
-        DataError: it is not what it was.
-    """
-    return input_format(source).cut(listing, source, scanned)
-
-
 def has_fewer_rows(source: Input, limit: int) -> bool:
-    """Whether the input has fewer than ``limit`` rows, by as little of it as tells; it may be taken for larger.
+    """Tell whether the input has fewer than ``limit`` rows, by as little of it as tells; it may be taken for larger.
 
     Raises:
         StorageError: nothing there, or not readable.
@@ -502,7 +449,7 @@ def has_fewer_rows(source: Input, limit: int) -> bool:
 
 
 def count_rows(source: Input) -> int:
-    """The rows of the input, or a few more, by as little of it as tells.
+    """Count the rows of the input, or a few more, by as little of it as tells.
 
     Raises:
         StorageError: nothing there, or not readable.
@@ -511,18 +458,10 @@ def count_rows(source: Input) -> int:
     return sum(input_format(source).row_counts(source))
 
 
-def read_schema(source: Input) -> pa.Schema:
-    return input_format(source).schema(source)
-
-
-def with_guessed_types(source: Input) -> Input:
-    return input_format(source).with_guessed_types(source)
-
-
 def read_part(
     part: InputPart, source: Input, columns: tuple[str, ...], longest: int | None = MOST_VALUE_BYTES
 ) -> Iterator[pa.Table]:
-    """The part's rows in file order, as tables of bounded size holding ``columns`` in that order.
+    """Yield the part's rows in file order, as tables of bounded size holding ``columns`` in that order.
 
     ``longest`` is the most bytes of a text or binary value; None: any, for who proposes roles and releases nothing.
 
@@ -537,7 +476,7 @@ def read_part(
 
 
 def first_rows(part: InputPart, source: Input, columns: tuple[str, ...]) -> pa.Table | None:
-    """The first of the tables that :func:`read_part` gives; None where the part has no rows.
+    """Read the first of the tables that :func:`read_part` gives; None where the part has no rows.
 
     For a process that may end at once: nothing goes on reading in the background.
     """
@@ -550,11 +489,7 @@ def _plain_table(batch: pa.RecordBatch, columns: tuple[str, ...]) -> pa.Table:
 
 
 def _text_bytes(name: str, column: pa.Array, most: int | None) -> int:
-    """Sum the lengths of a column's texts as they will be decoded.
-
-    Raises:
-        DataError: a value is longer than a released one may be.
-    """
+    """Sum the lengths of a column's texts as they will be decoded."""
     values = column.dictionary if pa.types.is_dictionary(column.type) else column
     if pa.types.is_run_end_encoded(column.type):
         values = column.values
@@ -576,7 +511,7 @@ _PARQUET_MAGIC = b"PAR1"
 
 
 def read_unit_list(path: str, names: Sequence[str]) -> pa.Table:
-    """The units of a CSV or Parquet file; of CSV all values are text, so that 012 stays what it is.
+    """Read the units of a CSV or Parquet file; of CSV all values are text, so that 012 stays what it is.
 
     Raises:
         SpecError: there is no such file, or it lacks a column of the unit.

@@ -118,14 +118,14 @@ class ReleasedFormat(ABC):
 
     @abstractmethod
     def from_bytes(self, data: bytes, declared: pa.Schema) -> pa.Table:
-        """A whole file as a reader sees it; ``declared`` is for formats whose files do not say their types.
+        """Read a whole file; ``declared`` is for formats whose files do not say their types.
 
         Raises:
             pyarrow.ArrowException, OSError: it is no file of this format; the message may quote a value.
         """
 
     def read_back(self, data: bytes, declared: pa.Schema) -> pa.Table:
-        """A file that was just written, as :meth:`from_bytes` reads it.
+        """Read a file that was just written, as :meth:`from_bytes` does.
 
         Raises:
             StorageError: it cannot be read.
@@ -138,7 +138,7 @@ class ReleasedFormat(ABC):
             ) from None
 
     def besides(self, path: Path, blocking: Collection[str]) -> str | None:
-        """What a file carries besides the released values, in words; None where it carries nothing else.
+        """Say what a file carries besides the released values; None where it carries nothing else.
 
         Raises:
             pyarrow.ArrowException, OSError, ValueError: the file is damaged; the message may quote a value.
@@ -147,7 +147,7 @@ class ReleasedFormat(ABC):
 
     @abstractmethod
     def batches(self, path: Path, declared: Mapping[str, str]) -> tuple[pa.Schema, Iterator[pa.Table]]:
-        """The schema of a file, and its rows as tables of bounded size; ``declared`` is a name of a type each.
+        """Read a file's schema, and its rows as tables of bounded size; ``declared`` is a name of a type each.
 
         Reading all of them checks every value against its column's type.
 
@@ -158,7 +158,7 @@ class ReleasedFormat(ABC):
 
 
 def released_format(said: SaysFormat) -> ReleasedFormat:
-    """The format that a spec's ``output`` or a manifest says, with its options.
+    """Find the format that a spec's ``output`` or a manifest says, with its options.
 
     >>> from microagg_core.spec.release import Output
     >>> released_format(Output(url="out", format="csv")).in_manifest()["csv"].delimiter

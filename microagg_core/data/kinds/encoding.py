@@ -35,7 +35,7 @@ class Encoding:
 
     @classmethod
     def steady(cls, kinds: tuple[Kind, ...], moments: tuple[Moments, ...]) -> Encoding:
-        """The same to 24 bits, for moments that were merged from parts.
+        """Standardize to 24 bits, for moments that were merged from parts.
 
         >>> from microagg_core.data.kinds.floats import FloatKind
         >>> kind = FloatKind("x", pa.float64())
@@ -50,7 +50,7 @@ class Encoding:
         return replace(self, means=tuple(m for m, _ in pairs), deviations=tuple(d for _, d in pairs))
 
     def least_stretch(self, other: Encoding) -> float:
-        """At least so many times a squared distance on this scale is that on another of the same attributes.
+        """Bound from below how many times a squared distance on this scale is that on another of the same attributes.
 
         >>> from microagg_core.data.kinds.floats import FloatKind
         >>> kind = FloatKind("x", pa.float64())
@@ -84,7 +84,7 @@ class Encoding:
 
 
 def finite_ticks(name: Hashable, array: pa.Array) -> tuple[Kind, Ticks, Ints]:
-    """The kind of a column, its ticks, and the places of missing values, whose ticks are 0.
+    """Make ticks of a column, with its kind and the places of missing values, whose ticks are 0.
 
     Raises:
         DataError: a column that has no mean, or holds infinite values.
@@ -143,7 +143,7 @@ class QuasiIdentifiers:
         return np.stack([kind.plain_numbers(ticks, origin) for kind, ticks, origin in columns], axis=1)
 
     def means(self, labels: Ints) -> dict[Hashable, pa.Array]:
-        """For each record, its group's mean of each quasi-identifier.
+        """Give each record its group's mean of each quasi-identifier.
 
         The labels are one a record, or an (n, p) array of one a record and quasi-identifier.
         """

@@ -73,7 +73,7 @@ class FloatKind(AveragedKind):
         return most_decimals(parts)
 
     def for_input(self, traits: Traits, moments: Moments) -> FloatKind:
-        """Means get one decimal more than the values need, if these are short and the spec says nothing else.
+        """Round means to one decimal more than the values need, if these are short and the spec says nothing else.
 
         >>> FloatKind("income", pa.float64(), DEFAULT_ROUNDING).for_input(2, Moments(1, 0, 0, 0, 0, 0, 9)).decimals
         3
@@ -141,7 +141,7 @@ def _means_of_decimals(values: Floats, groups: Groups, decimals: int) -> Floats:
 
 
 def _to_steps(values: Floats, step: float) -> Floats:
-    """Rounded to multiples of a step: to 0.3 where the step is 0.1, and not to 3 * 0.1, which is another float.
+    """Round to multiples of a step: to 0.3 where the step is 0.1, and not to 3 * 0.1, which is another float.
 
     Floats so large that the step is below their last place stay as they are.
     """

@@ -17,7 +17,7 @@ from microagg_core.errors import DataError
 
 
 def kind_for(arrow_type: pa.DataType, declared: Declaration = UNDECLARED) -> type[Kind] | None:
-    """The kind of columns that are declared so and have this type; None where they cannot be quasi-identifiers.
+    """Find the kind of columns that are declared so and have this type; None: they cannot be quasi-identifiers.
 
     >>> kind_for(pa.date32()), kind_for(pa.string())
     (<class 'microagg_core.data.kinds.dates.DateKind'>, None)
@@ -27,7 +27,7 @@ def kind_for(arrow_type: pa.DataType, declared: Declaration = UNDECLARED) -> typ
 
 
 def kind_of(name: Hashable, arrow_type: pa.DataType, rule: Rule = DEFAULT_ROUNDING) -> Kind:
-    """The quasi-identifier ``name`` of this type, rounded by the spec's rule.
+    """Make the quasi-identifier ``name`` of this type, rounded by the spec's rule.
 
     Raises:
         DataError: a type that has no mean.
@@ -45,7 +45,7 @@ def kind_of(name: Hashable, arrow_type: pa.DataType, rule: Rule = DEFAULT_ROUNDI
 
 
 def unrounded_kind(name: Hashable, arrow_type: pa.DataType) -> Kind:
-    """The same as the Python functions have it: means are floats, where the kind's means can be.
+    """Make it as the Python functions have it: means are floats, where the kind's means can be.
 
     Raises:
         DataError: a type that has no mean.

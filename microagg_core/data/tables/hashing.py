@@ -26,7 +26,7 @@ _VIEW_OF_WIDTH = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64
 
 
 def hash_rows(columns: Iterable[pa.ChunkedArray | pa.Array], n_rows: int, seed: int) -> UInt64s:
-    """One 64-bit hash a row over the given columns, in their order.
+    """Hash each row to 64 bits over the given columns, in their order.
 
     >>> t = pa.table({"a": ["x", None], "b": [1, 2]})
     >>> h = hash_rows(t.columns, 2, seed=7)
@@ -55,7 +55,7 @@ def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def nulls_of(array: pa.Array) -> Bools:
-    """Which values are null.
+    """Find nulls.
 
     >>> nulls_of(pa.array([1, None, 3])[1:]).tolist()
     [True, False]
@@ -70,7 +70,7 @@ def nulls_of(array: pa.Array) -> Bools:
 
 
 def missing_in(array: pa.Array) -> Bools:
-    """Which values are null or NaN.
+    """Find nulls and NaN.
 
     >>> missing_in(pa.array([1.5, None, float("nan")])).tolist()
     [False, True, True]

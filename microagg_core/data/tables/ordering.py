@@ -23,7 +23,7 @@ _WORD, _SIGN = 64, np.uint64(2**63)
 
 
 def ranks(column: pa.ChunkedArray | pa.Array) -> Ints:
-    """A number for each value, in ascending order of the values; equal ones have the same, missing ones the last.
+    """Rank values in ascending order; equal ones have the same number, missing ones the last.
 
     >>> ranks(pa.array(["b", None, "a", "b"])).tolist()
     [1, 2, 0, 1]
@@ -33,7 +33,7 @@ def ranks(column: pa.ChunkedArray | pa.Array) -> Ints:
 
 
 def distinct_in_order(array: pa.Array) -> pa.Array:
-    """Each value once, in ascending order, null the last.
+    """List each value once, in ascending order, null the last.
 
     >>> distinct_in_order(pa.array([True, None, False, True])).to_pylist()
     [False, True, None]
@@ -44,7 +44,7 @@ def distinct_in_order(array: pa.Array) -> pa.Array:
 
 
 def ascending_order(values: NDArray[Any]) -> Ints:
-    """The order that sorts values, equal ones as they come; whole numbers of a narrow range in a pass or two.
+    """Sort values, equal ones as they come; whole numbers of a narrow range in a pass or two.
 
     >>> ascending_order(np.array([70_003, 3, 70_003, -2])).tolist()
     [3, 1, 0, 2]
@@ -70,7 +70,7 @@ def order_within(values: Ints, groups: Ints) -> Ints:
 
 
 def order_by(keys: Sequence[NDArray[Any]]) -> Ints:
-    """The order that sorts by several keys of numbers, the first above all others; equal ones as they come.
+    """Sort by several keys of numbers, the first above all others; equal ones as they come.
 
     What all keys say is cut to one word, and only where words are equal the keys are compared.
 
@@ -86,7 +86,7 @@ def order_by(keys: Sequence[NDArray[Any]]) -> Ints:
 
 
 def leading_words(keys: Sequence[NDArray[Any]]) -> UInt64s:
-    """A word for each row that comes before another's only where the row does, by keys of which the first counts most.
+    """Make a word for each row that comes before another's only where the row does; the first key counts most.
 
     >>> leading_words([np.array([7, 5]), np.array([0, 3])]).tolist()
     [8, 3]
@@ -104,7 +104,7 @@ def leading_words(keys: Sequence[NDArray[Any]]) -> UInt64s:
 
 
 def tied_places(ordered: NDArray[Any]) -> Ints:
-    """Where sorted numbers stand that stand there more than once.
+    """Find where sorted numbers stand that stand there more than once.
 
     >>> tied_places(np.array([1, 2, 2, 3])).tolist()
     [1, 2]
@@ -124,7 +124,7 @@ def _places(key: NDArray[Any]) -> UInt64s:
 
 
 def as_key(array: pa.Array) -> pa.Array:
-    """Values such that equal ones are equal to the bit: NaN is a missing value, and -0.0 is 0.0.
+    """Make equal values equal to the bit: NaN is a missing value, and -0.0 is 0.0.
 
     >>> as_key(pa.array([float("nan"), -0.0])).to_pylist()
     [None, 0.0]
@@ -164,7 +164,7 @@ class Runs:
 
 
 def runs_of(columns: Sequence[pa.ChunkedArray | pa.Array], n_rows: int) -> Runs:
-    """The runs of rows that are equal in all these columns.
+    """Find the runs of rows that are equal in all these columns.
 
     Equal floats are those of equal bits; a null equals a null and nothing else.
     """
@@ -177,7 +177,7 @@ def runs_of(columns: Sequence[pa.ChunkedArray | pa.Array], n_rows: int) -> Runs:
 
 
 def no_two_are_equal(columns: Sequence[pa.ChunkedArray | pa.Array], n_rows: int) -> bool:
-    """Whether it is certain that all rows differ: each comes after the one before, in the order of the columns.
+    """Tell whether it is certain that all rows differ: each comes after the one before, in the columns' order.
 
     What is in another order, or has none, may differ all the same. Nulls come last.
 
@@ -198,7 +198,7 @@ def no_two_are_equal(columns: Sequence[pa.ChunkedArray | pa.Array], n_rows: int)
 
 
 def combinations(columns: Sequence[pa.ChunkedArray | pa.Array], n_rows: int) -> tuple[Ints, Ints]:
-    """A number for each row, 0, 1, ..., equal ones the same, in the order of their first rows; and these first rows.
+    """Number rows 0, 1, ..., equal ones the same, in the order of their first rows, which come too.
 
     Rows that do not ascend are told apart by their hashes.
 

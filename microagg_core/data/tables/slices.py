@@ -47,7 +47,7 @@ _KEPT_SCHEMAS = 64
 
 
 def can_be_framed(schema: pa.Schema) -> bool:
-    """Whether rows can be told in frames: dictionaries cannot, which Arrow writes in streams alone.
+    """Tell whether rows can be framed: dictionaries cannot, which Arrow writes in streams alone.
 
     >>> can_be_framed(pa.schema({"a": pa.int8()})), can_be_framed(pa.schema({"a": pa.dictionary(pa.int8(), "str")}))
     (True, False)
@@ -63,7 +63,7 @@ def _holds_dictionary(kind: pa.DataType) -> bool:
 
 
 def frames_of(table: pa.Table, order: Ints, bounds: Ints, stepped: str = "") -> Iterator[bytes]:
-    """The rows in an order, cut at bounds, each cut a frame; ``stepped`` names a column of numbers that ascend.
+    """Cut ordered rows at bounds into frames; ``stepped`` names a column of numbers that ascend.
 
     >>> first, second = frames_of(pa.table({"a": [1, 2, 3]}), np.array([1, 0, 2]), np.array([0, 1, 3]))
     >>> [rows["a"].to_pylist() for rows in (*tables_of([first]), *tables_of([second]), *tables_of([first, second]))]
@@ -285,7 +285,7 @@ class Slices(Sequence[Slice]):
         return [Slices(ordered[a:b]) for a, b in pairwise(bounds)]
 
     def moved(self, first: int, to: int) -> Slices:
-        """Those for destinations from ``first`` on, which is now called ``to``, as the ones after it.
+        """Take those for destinations from ``first`` on, which is now called ``to``, as the ones after it.
 
         >>> Slices.of([Slice(0, 0, 4, 0, 5, 1, 2), Slice(0, 0, 7, 5, 9, 2, 1)]).moved(6, 100)[0].destination
         101
@@ -349,7 +349,7 @@ def _cut(table: pa.Table, order: Ints, bounds: Ints) -> Iterator[bytes]:
 
 
 def join_slices(written: Sequence[tuple[bytes, Slices]]) -> tuple[bytes, Slices]:
-    """Objects of one task as one, in which the slices for a destination lie behind each other and count as one.
+    """Join objects of one task; the slices for a destination lie behind each other and count as one.
 
     >>> some = [write_slices(pa.table({"a": values}), np.array([7, 2]), maker=0) for values in ([1, 2], [3, 4])]
     >>> data, slices = join_slices(some)
@@ -376,7 +376,7 @@ def write_no_rows(table: pa.Table, destination: int, maker: int, number: int = 0
 
 
 def read_slice(data: bytes) -> pa.Table:
-    """The rows of slices, one or several that lie behind each other; or a table as :func:`to_bytes` writes it.
+    """Read slices, one or several that lie behind each other; or a table as :func:`to_bytes` writes it.
 
     The bytes are the very ones that were written, since Arrow may not survive others.
     """
@@ -384,7 +384,7 @@ def read_slice(data: bytes) -> pa.Table:
 
 
 def read_together(every: Iterable[bytes]) -> pa.Table:
-    """The rows of several of what :func:`read_slice` reads, in their order; it takes less than one by one.
+    """Read several of what :func:`read_slice` reads, in their order; it takes less than one by one.
 
     >>> some = [write_slices(pa.table({"a": values}), np.array([7, 7]), maker=0)[0] for values in ([1, 2], [3, 4])]
     >>> read_together(some)["a"].to_pylist()

@@ -33,7 +33,7 @@ _BEYOND_INT64 = 2.0**63
 
 
 def has_spellings(kind: pa.DataType) -> bool:
-    """Whether values of this type may be one id in several spellings; numbers have one each.
+    """Tell whether values of this type may be one id in several spellings; numbers have one each.
 
     >>> has_spellings(pa.string()), has_spellings(pa.binary()), has_spellings(pa.int64())
     (True, True, False)
@@ -42,7 +42,7 @@ def has_spellings(kind: pa.DataType) -> bool:
 
 
 def in_normal_form(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """Texts, bytes and numbers with fractions as texts in normal form; whole numbers and other types as they are.
+    """Write texts, bytes and numbers with fractions in normal form; whole numbers and other types stay.
 
     Bytes that are no UTF-8 stay as they are, and NaN is null.
 

@@ -69,7 +69,6 @@ class Sharing:
         return _groups_of(self._combination)
 
     def among(self, some: Bools) -> Groups:
-        """The groups of some of the records."""
         return self._groups if some.all() else _groups_of(self._combination[some])
 
 
@@ -94,7 +93,6 @@ def outside_ranges(kind: Kind, came: pa.ChunkedArray, released: pa.ChunkedArray,
 
 
 def _groups_of(combination: NDArray[Any]) -> Groups:
-    """The records of each combination, of which there may be any numbers."""
     # As a file's rows lie, so their numbers ascend already.
     is_ordered = bool(np.all(combination[1:] >= combination[:-1]))
     order = np.arange(len(combination)) if is_ordered else np.argsort(combination)

@@ -17,7 +17,7 @@ class Closeness(Limit):
         return {demand.column: demand.t for demand in protection.columns if demand.t is not None}
 
     def show(self, exposure: Exposure, column: str) -> float | None:
-        """The largest distance; None where a value was not counted, which is not within any distance."""
+        """Largest distance; None where a value was not counted, which is not within any distance."""
         return exposure.shown(column).distance
 
     def holds(self, figure: float, limit: float) -> bool:

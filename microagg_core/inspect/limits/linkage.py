@@ -27,7 +27,6 @@ class RightLinks(Limit):
         return {column: self._links(file) for column in self.limits(file.promise.protection)}
 
     def _links(self, file: ReleasedFile) -> float | None:
-        """Sum the expected correct links of all records."""
         shown, encoding = file.exposure, file.promise.encoding
         if file.is_carried or not np.isfinite(shown.means).all():  # of which another check says more
             return None

@@ -60,7 +60,6 @@ class Variable:
 
     @property
     def there(self) -> Bools:
-        """Which records have a value."""
         return np.isfinite(self.values) if self.levels is None else np.asarray(self.values >= 0)
 
     def taken(self, rows: Ints) -> Variable:
@@ -91,7 +90,7 @@ class DesignMoments:
         return DesignMoments(columns, n, a.mean + apart * (b.n / n), products, least, greatest)
 
     def over(self, columns: Sequence[ColumnKey]) -> DesignMoments:
-        """The same over more columns, in another order."""
+        """Spread over more columns, in another order."""
         place = {key: j for j, key in enumerate(self.columns)}
         there = [j for j, key in enumerate(columns) if key in place]
         own = [place[columns[j]] for j in there]
@@ -213,7 +212,6 @@ def sums_of(file: ReleasedFile, text: str) -> AnalysisSums:
 
 
 def _sides(file: ReleasedFile, name: str) -> tuple[Variable, Variable]:
-    """A column of a formula, before and after: of what is released as it came, the same."""
     promise, column = file.promise, file.table[name]
     names = [kind.name for kind in promise.kinds]
     if name in names:
@@ -228,7 +226,7 @@ def _sides(file: ReleasedFile, name: str) -> tuple[Variable, Variable]:
 
 
 def _is_category(promise: Promise, name: str) -> bool:
-    """Whether a column of a formula has levels: blocking columns do, and texts."""
+    """Tell columns that have levels: blocking columns do, and texts."""
     columns = {column.name: column for column in promise.schema.columns}
     return columns[name].role == "blocking" or kind_for(columns[name].type) is None
 
@@ -236,7 +234,6 @@ def _is_category(promise: Promise, name: str) -> bool:
 def _standardized(
     promise: Promise, j: int, came: pa.ChunkedArray, released: pa.ChunkedArray
 ) -> tuple[Variable, Variable]:
-    """A quasi-identifier on the scale of distances, that of the input, before and after."""
     encoding = promise.encoding
     kind, origin = encoding.kinds[j], encoding.origins[j]
     ticks, missing = kind.ticks(came)
@@ -264,7 +261,6 @@ def regressions_of(promise: Promise, sums: Sequence[AnalysisSums], fewest: int) 
 
 
 def _scale(promise: Promise, name: str) -> Scaled | None:
-    """How a column of a formula came onto the scale of its sums; None of a category."""
     encoding, names = promise.encoding, [kind.name for kind in promise.kinds]
     if name not in names:
         return None if _is_category(promise, name) else Scaled()
@@ -331,7 +327,6 @@ def _joining(moments: DesignMoments, model: LinearModel, fewest: int) -> tuple[d
 
 
 def _in_order(level: str) -> tuple[float, str]:
-    """Numbers by their size, before texts."""
     try:
         return float(level), level
     except ValueError:
@@ -351,7 +346,6 @@ def _rare(levels: Sequence[str], records: Sequence[int], fewest: int) -> set[str
 
 
 def _combined(moments: DesignMoments, becomes: dict[ColumnKey, ColumnKey]) -> DesignMoments:
-    """The sums over the columns of the model, the outcome first."""
     columns = sorted(set(becomes.values()), key=lambda key: (key[0], key[1] == OTHER_LEVELS, _in_order(key[1])))
     place = {key: j for j, key in enumerate(columns)}
     parts = np.zeros((len(columns), len(moments.columns)))
@@ -381,8 +375,6 @@ def _decided_by_few(moments: DesignMoments, model: LinearModel, fewest: int) -> 
 
 @dataclass(frozen=True)
 class _Solved:
-    """The slopes of the terms that have one, on the scale of the sums, and what they leave unexplained."""
-
     kept: list[int]
     slopes: Floats
     covariance: Floats
@@ -392,7 +384,6 @@ class _Solved:
 
 
 def _solve(moments: DesignMoments, wanted: Bools) -> _Solved:
-    """The model over the wanted columns behind the first, which is the outcome."""
     sizes = np.sqrt(np.diag(moments.products))
     areas = np.outer(sizes, sizes)
     scaled = np.divide(moments.products, areas, out=np.zeros_like(areas), where=areas > 0)
@@ -408,7 +399,7 @@ def _solve(moments: DesignMoments, wanted: Bools) -> _Solved:
 
 @np.errstate(over="ignore", invalid="ignore")
 def _fit(moments: DesignMoments, model: LinearModel, wanted: Bools) -> Fit:
-    """The model of one side, in the units of its columns; a term that is not wanted, or follows, has no coefficient."""
+    """Fit one side, in the units of its columns; a term that is not wanted, or follows, has no coefficient."""
     solved, (means, steps) = _solve(moments, wanted), _shown_scale(moments, model)
     kept = [j + 1 for j in solved.kept]
     slopes = solved.slopes * steps[0] / steps[kept]
@@ -426,7 +417,6 @@ def _fit(moments: DesignMoments, model: LinearModel, wanted: Bools) -> Fit:
 
 
 def _shown_scale(moments: DesignMoments, model: LinearModel) -> tuple[Floats, Floats]:
-    """Of each column, its mean in its own unit, and how many of these a unit of the sums is."""
     scales = [model.scales[variable] or Scaled() for variable, _ in moments.columns]
     steps = np.array([scale.step for scale in scales])
     return np.array([scale.start for scale in scales]) + steps * moments.mean, steps

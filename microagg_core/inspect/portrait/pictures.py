@@ -35,7 +35,7 @@ _DECIMALS = 6
 
 
 def distributions_of(columns: Iterable[DrawnColumn], fewest: int) -> tuple[list[Distribution], list[str]]:
-    """The distributions of all columns of which enough records have a value, and a sentence on each of the others.
+    """Count columns of which enough records have a value, and say of the others why not.
 
     >>> import pyarrow as pa
     >>> from microagg_core.data.kinds.registry import kind_of
@@ -107,7 +107,7 @@ def _descending(figures: Floats) -> list[int]:
 
 
 def pictures_of(columns: Sequence[DrawnColumn], chosen: Sequence[tuple[int, int]], fewest: int) -> list[Pair]:
-    """The pictures of some pairs; none of a pair that has no two cells."""
+    """Picture some pairs; a pair that has no two cells is left out."""
     sides = [_Side(column, fewest) for column in columns]
     pairs = (_pair(sides[i], sides[j], fewest) for i, j in chosen)
     return [pair for pair in pairs if pair is not None]
@@ -115,14 +115,11 @@ def pictures_of(columns: Sequence[DrawnColumn], chosen: Sequence[tuple[int, int]
 
 @dataclass(frozen=True)
 class _Side:
-    """A column that may be in several pictures, with its edges in those that all its records are in."""
-
     column: DrawnColumn
     fewest: int
 
     @cached_property
     def there(self) -> Bools:
-        """Which records have a value."""
         return self.column.there
 
     @cached_property
@@ -181,7 +178,6 @@ def _means(x: Floats, y: Floats, x_places: Floats, y_places: Floats) -> tuple[Me
 
 
 def _rounded(values: Floats, places: NDArray[np.float64]) -> list[float]:
-    """Values as finely as the picture shows them."""
     width = float(places[-1] / 2 - places[0] / 2) * 2 * _FINENESS
     largest = float(np.abs(values).max(initial=0.0))
     digits = 3 if not 0 < width < largest else max(3, math.ceil(math.log10(largest) - math.log10(width)) + 1)

@@ -87,21 +87,19 @@ class ShownColumn:
 
     @property
     def ticks_before(self) -> float:
-        """How many ticks of the input make a unit; those of a release may be others."""
+        """Ticks of the input that make a unit; those of a release may be others."""
         return type(self.kind)(self.kind.name, self.kind.source_type).unit.ticks
 
     def before(self, column: pa.ChunkedArray | pa.Array) -> Floats:
-        """The input's values; NaN where one is missing."""
         ticks, missing = self.kind.ticks(column)
         return np.where(missing, np.nan, ticks.astype(np.float64) / self.ticks_before)
 
     def after(self, column: pa.ChunkedArray | pa.Array) -> Floats:
-        """The released values; NaN where one is missing."""
         ticks, missing = self.kind.reader.ticks(column)
         return np.where(missing, np.nan, ticks.astype(np.float64) / self.kind.unit.ticks)
 
     def words(self, numbers: Sequence[float]) -> tuple[str, ...]:
-        """What a person reads, a different text for each number; of a part of a day, the day that begins next."""
+        """Write numbers as a person reads them, each differently; of a part of a day, the day that begins next."""
         if pa.types.is_boolean(self.kind.source_type) and {*numbers} <= {0.0, 1.0}:
             return tuple("true" if number else "false" for number in numbers)
         if self.unit is None:
@@ -130,7 +128,7 @@ class DrawnColumn:
 
     @property
     def there(self) -> Bools:
-        """Which records have a value; infinite ones are in no release."""
+        """Records that have a value; infinite ones are in no release."""
         return np.isfinite(self.before) & np.isfinite(self.after)
 
 
@@ -138,7 +136,7 @@ class DrawnColumn:
 
 
 def between(low: float, high: float) -> float | None:
-    """The shortest decimal between two numbers, near their middle; None where there is no float between them.
+    """Find the shortest decimal between two numbers, near their middle; None where there is no float between them.
 
     >>> between(1.0, 2.0), between(19_873.2, 24_611.8), between(1.0, 1.0)
     (1.5, 20000.0, None)
@@ -198,7 +196,7 @@ def decade_cuts(low: float, high: float, most: int) -> Floats:
 
 
 def _round_step(apart: float, whole: bool = False) -> tuple[int, int]:
-    """The round number that is at least so much, as digits and a power of ten; whether it is to be a whole one."""
+    """Find the round number that is at least so much, as digits and a power of ten."""
     exponent = math.floor(math.log10(apart))
     steps = [(digits, exponent + power) for digits, power in _STEPS]
     usable = [step for step in steps if not whole or step != (25, -1)]
@@ -206,7 +204,6 @@ def _round_step(apart: float, whole: bool = False) -> tuple[int, int]:
 
 
 def _multiples(low: float, high: float, step: int, exponent: int) -> Floats:
-    """Multiples of ``step * 10**exponent``, each the nearest float to what is written."""
     size = float(f"{step}e{exponent}")
     first, last = math.ceil(low / size), math.floor(high / size)
     return np.unique(np.array([float(f"{i * step}e{exponent}") for i in range(first, last + 1)]))
@@ -248,18 +245,15 @@ class Sight:
 
     @cached_property
     def counted(self) -> tuple[Floats, Ints]:
-        """Distinct values and their records."""
         return np.unique(self.values, return_counts=True)
 
     @cached_property
     def common(self) -> Floats:
-        """The values of so many records that none stands out."""
         distinct, counts = self.counted
         return distinct[counts >= self.fewest]
 
     @property
     def n_common(self) -> int:
-        """How many records have one of these."""
         counts = self.counted[1]
         return int(counts[counts >= self.fewest].sum())
 
@@ -269,7 +263,6 @@ class Sight:
 
     @cached_property
     def spikes(self) -> Floats:
-        """The values of very many records."""
         return self.counted[0][self._is_spike]
 
     @cached_property
@@ -286,16 +279,13 @@ class Sight:
 
     @property
     def whole(self) -> bool:
-        """Whether all values are whole numbers."""
         distinct = self.counted[0]
         return bool((np.floor(distinct) == distinct).all() and (np.abs(distinct) < 2.0**52).all())
 
     def quantile(self, share: float) -> float:
-        """The value up to which this share of the spread ones lies."""
         return float(self.spread[min(len(self.spread) - 1, int(share * len(self.spread)))])
 
     def records_at(self, place: float) -> int:
-        """How many records have this very value."""
         distinct, counts = self.counted
         at = int(np.searchsorted(distinct, place))
         return int(counts[at]) if at < len(distinct) and distinct[at] == place else 0
@@ -332,7 +322,7 @@ def find_edges(sight: Sight) -> Edges:
 
 
 def frame_edges(sight: Sight) -> Edges:
-    """The same for the side of a picture that has no open intervals: common values get a border each way."""
+    """Find edges of a picture without open intervals: common values get a border each way."""
     edges, common = find_edges(sight), sight.common
     if edges.scale != "values" or not len(common):
         return edges
@@ -343,7 +333,6 @@ def frame_edges(sight: Sight) -> Edges:
 
 
 def _of_many(sight: Sight, wanted: Edges) -> Edges:
-    """The edges that are left once none is the value of few records, and no interval has few."""
     moved = [_off_few(sight, wanted.places, i) for i in range(len(wanted.places))]
     apart = np.unique(np.array([place for place in moved if place is not None]))
     return Edges(_joined(apart, sight.records_between(apart), sight.fewest), wanted.scale)
@@ -362,7 +351,7 @@ def _of_common(sight: Sight) -> Edges:
 
 
 def _of_spread(sight: Sight) -> Edges:
-    """An even scale where it shows the middle, else one of magnitudes, else of shares; and spikes for themselves."""
+    """Choose an even scale where it shows the middle, else one of magnitudes or of shares; and cut around spikes."""
     low, high = sight.quantile(_LOWEST), sight.quantile(_HIGHEST)
     even = cuts(low, high, sight.most, sight.unit, sight.whole)
     if _shows(sight, even, _FEW_OF_MIDDLE):
@@ -377,7 +366,6 @@ def _of_spread(sight: Sight) -> Edges:
 
 
 def _shows(sight: Sight, even: Floats, intervals: float) -> bool:
-    """Whether the middle half of the records takes so many intervals."""
     if len(even) < 2:
         return False
     return bool(sight.quantile(0.75) / 2 - sight.quantile(0.25) / 2 >= intervals * (even[1] / 2 - even[0] / 2))
@@ -400,7 +388,7 @@ def _of_shares(sight: Sight) -> Floats:
 
 
 def _around_spikes(sight: Sight) -> Floats:
-    """An edge on each side of a spike that has other records, as near as lets enough of these lie between."""
+    """Put an edge on each side of a spike that has other records, as near as lets enough of these lie between."""
     places = []
     for spike in sight.spikes.tolist():
         above, below = sight.spread[sight.spread > spike], sight.spread[sight.spread < spike]
@@ -412,7 +400,7 @@ def _around_spikes(sight: Sight) -> Floats:
 
 
 def _off_few(sight: Sight, places: Floats, i: int) -> float | None:
-    """An edge, or one near it that is the value of no record, if it is that of few; None where there is none."""
+    """Move an edge that is the value of few records to one of no record near it; None where there is none."""
     place, gaps = float(places[i]), np.diff(places)
     near = gaps[max(0, i - 1) : i + 1]
     gap = float(near.min()) if len(near) else abs(place) / 2 or 1.0
@@ -426,7 +414,6 @@ def _off_few(sight: Sight, places: Floats, i: int) -> float | None:
 
 
 def _joined(places: Floats, counts: Ints, fewest: int) -> Floats:
-    """The edges left when intervals with fewer records are joined with the next, and the last with the one before."""
     kept: list[int] = []
     sizes: list[int] = []
     records = 0

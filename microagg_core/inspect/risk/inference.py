@@ -65,7 +65,7 @@ class Inferences:
 
 
 def chance_of_one_value(counts: Ints, sizes: Ints) -> Floats:
-    """The chance that records drawn at random, without putting back, have one value at most.
+    """Compute the chance that records drawn at random, without putting back, have one value at most.
 
     Args:
         counts: records without a value, and of each value.

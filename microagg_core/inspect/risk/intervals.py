@@ -50,7 +50,6 @@ class Intervals(RiskMeasure[Near]):
     notes = Near
 
     def measure(self, exposure: Exposure) -> Near:
-        """Those of the records that are asked."""
         asked, nothing = exposure.asked, np.zeros(0, dtype=np.int64)
         if asked is None or not len(asked.rows):
             return Near(0, nothing, nothing, nothing, nothing, nothing)
@@ -72,7 +71,6 @@ class Intervals(RiskMeasure[Near]):
 
 
 def _counted(distance: Floats, limits: tuple[float, ...], there: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """For each limit, the values of each column that are within, and the records of which all are."""
     has_value = there.any(axis=1)
     within = [distance <= limit for limit in limits]
     each = [(near & there).sum(axis=0) for near in within]
@@ -83,7 +81,6 @@ def _counted(distance: Floats, limits: tuple[float, ...], there: NDArray[Any]) -
 def _figures(
     each: NDArray[Any], every: NDArray[Any], limits: tuple[float, ...], total: Near, names: tuple[str, ...]
 ) -> dict[str, Any]:
-    """What counts come to, by the width of the interval."""
     figures = {}
     for limit, counts, jointly in zip(limits, each, every.tolist(), strict=True):
         shares = [share(n, of) for n, of in zip(counts.tolist(), total.values.tolist(), strict=True)]

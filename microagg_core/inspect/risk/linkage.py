@@ -25,7 +25,7 @@ NOISES = (0.0, 0.1, 0.5)
 
 
 def knowledge(p: int) -> tuple[tuple[int, ...], ...]:
-    """Which of p quasi-identifiers an intruder knows: all, each half, each one.
+    """List which of p quasi-identifiers an intruder may know: all, each half, each one.
 
     >>> knowledge(3)
     ((0, 1, 2), (0, 1), (2,), (0,), (1,))
@@ -92,7 +92,6 @@ class Linkage(RiskMeasure[Links]):
         return {"asked": total.asked, **first, "by_chance": share(total.chance, total.asked), "intruders": by_intruder}
 
     def of_labels(self, exposure: Exposure) -> Mapping[str, NDArray[Any]]:
-        """Who knows all exactly."""
         asked = exposure.asked
         if asked is None:
             return {}

@@ -35,7 +35,6 @@ class Sizes(RiskMeasure[SizeCounts]):
         return SizeCounts(*np.unique(exposure.sizes, return_counts=True))
 
     def figures(self, total: SizeCounts, names: tuple[str, ...]) -> dict[str, Any]:
-        """The histogram, and its ends."""
         histogram = {str(size): n for size, n in zip(total.sizes.tolist(), total.groups.tolist(), strict=True)}
         ends = {"smallest": int(total.sizes[0]), "largest": int(total.sizes[-1])} if histogram else {}
         return {"groups": int(total.groups.sum()), **ends, "histogram": histogram}

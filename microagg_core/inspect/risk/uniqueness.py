@@ -35,7 +35,7 @@ class Alone:
 
 
 def count_alone(keys: UInt64s) -> int:
-    """How many of the keys are there once.
+    """Count the keys that are there once.
 
     >>> count_alone(np.array([5, 7, 5], dtype=np.uint64))
     1

@@ -17,8 +17,8 @@ from microagg_core.group.metrics.figures import Figures
 from microagg_core.inspect.portrait.contract import Portrait
 from microagg_core.pages.comparison_report import Expectation
 from microagg_core.plain import from_plain
+from microagg_core.release.audit import read_document, read_portrait, read_risk
 from microagg_core.release.manifest import Manifest
-from microagg_core.release.steps.audit import read_document, read_portrait, read_risk
 from microagg_core.store.layout import AuditLayout
 from microagg_core.store.objects import Store
 

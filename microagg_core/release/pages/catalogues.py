@@ -171,7 +171,7 @@ def data_package(manifest: Manifest) -> bytes:
 
 
 def _plain_name(text: str) -> str:
-    """A name as the standard wants it.
+    """Write a name as the standard wants it.
 
     >>> _plain_name("EU-SILC, 2024")
     'eu-silc-2024'

@@ -107,7 +107,7 @@ def bullets(*items: Text | str) -> Bullets:
 
 
 def listed(words: Iterable[Word], last: str = "and") -> Text:
-    """Words with commas between them.
+    """Put commas between words.
 
     >>> listed(["a", "b", "c"])
     ('a', ', ', 'b', ' and ', 'c')
@@ -141,7 +141,7 @@ def _template() -> Template:
 
 
 def _bar(percent: float) -> str:
-    """How long a bar is, of a hundred.
+    """Length of a bar, of a hundred.
 
     >>> _bar(12.345), _bar(-1.0), _bar(1e9)
     ('12.3', '0.0', '100.0')

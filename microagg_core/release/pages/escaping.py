@@ -23,7 +23,7 @@ def _is_seen(mark: str) -> bool:
 
 
 def visible(text: str) -> str:
-    r"""The text on one line, with its invisible characters written out; XML can hold every other.
+    r"""Put a text on one line, with its invisible characters written out; XML can hold every other.
 
     >>> visible("a\nb\u202ec"), visible("naïve 😀")
     ('a\\nb\\u202ec', 'naïve 😀')
@@ -37,7 +37,7 @@ def _written_out(mark: str) -> str:
 
 
 def paragraphs(text: str) -> tuple[str, ...]:
-    r"""The paragraphs of a text, which blank lines part, each on one line.
+    r"""Split a text at blank lines, each paragraph on one line.
 
     >>> paragraphs("one\nline\n\nand another")
     ('one line', 'and another')
@@ -46,7 +46,7 @@ def paragraphs(text: str) -> tuple[str, ...]:
 
 
 def markdown_text(text: str, *, starts: bool = False) -> str:
-    r"""A text that markdown shows as it is, within a table or outside; one that ``starts`` a line makes no list of it.
+    r"""Escape a text for markdown, within a table or outside; one that ``starts`` a line makes no list of it.
 
     >>> print(markdown_text("<b> a|b *c*"), markdown_text("- 1", starts=True), markdown_text("1. a", starts=True))
     \<b\> a\|b \*c\* \- 1 1\. a
@@ -60,7 +60,7 @@ def markdown_text(text: str, *, starts: bool = False) -> str:
 
 
 def markdown_code(text: str, *, in_table: bool) -> str:
-    """A text letter by letter, in more backticks than it has.
+    """Quote a text letter by letter, in more backticks than it has.
 
     >>> print(markdown_code("a`b", in_table=False), markdown_code("a|b", in_table=True))
     `` a`b `` `a\\|b`
@@ -75,7 +75,7 @@ def markdown_code(text: str, *, in_table: bool) -> str:
 
 
 def sql_text(text: str) -> str:
-    """A text in SQL.
+    """Quote a text for SQL.
 
     >>> print(sql_text("it's"))
     'it''s'
@@ -84,7 +84,7 @@ def sql_text(text: str) -> str:
 
 
 def sql_name(name: str) -> str:
-    """A name in SQL, to the letter.
+    """Quote a name for SQL, to the letter.
 
     >>> print(sql_name('a "b"'))
     "a ""b\"""
@@ -93,7 +93,7 @@ def sql_name(name: str) -> str:
 
 
 def json_bytes(value: Any) -> bytes:
-    r"""A value as JSON that people may read: in the order given, letters as they are, nothing invisible.
+    r"""Write JSON that people may read: in the order given, letters as they are, nothing invisible.
 
     >>> json_bytes({"b": "naïve", "a": "\u202e"}).decode()
     '{\n "b": "naïve",\n "a": "\\u202e"\n}\n'

@@ -116,7 +116,7 @@ def _rounding_table(manifest: Manifest, quasi: tuple[ColumnEntry, ...]) -> Rows:
 
 
 def rounding_words(column: ColumnEntry, rule: object) -> str:
-    """How a column's means are rounded.
+    """Say how a column's means are rounded.
 
     >>> rounding_words(ColumnEntry(name="age", type="int8", role="quasi_identifier"), "type")
     'whole numbers, as the values were'
@@ -300,7 +300,7 @@ def correlation_sentence(manifest: Manifest, change: CorrelationChange) -> Text:
 
 
 def correlation_words(change: CorrelationChange) -> str:
-    """By how much correlations changed.
+    """Say by how much correlations changed.
 
     >>> correlation_words(CorrelationChange(pairs=3, left_out=0, mean=0.02, largest=0.05))
     ' by 0.02 on average and by 0.05 at most, over 3 pairs'

@@ -170,7 +170,7 @@ def _command(manifest: Manifest) -> str:
 
 
 def citation(manifest: Manifest) -> str:
-    """How to cite the release: as its publisher wants it, or put together from what is said.
+    """Cite the release as its publisher wants it, or as put together from what is said.
 
     A citation without the release it is of is of no use, so that stands in every one.
     """
@@ -213,7 +213,7 @@ def _bibtex(manifest: Manifest) -> str:
 
 
 def _in_braces(text: str) -> str:
-    r"""A text of BibTeX.
+    r"""Escape a text for BibTeX.
 
     >>> print(_in_braces("R&D {50 %}"))
     R\&D \{50 \%\}

@@ -61,7 +61,7 @@ def summary(manifest: Manifest) -> str:
 
 
 def size_words(n_bytes: int) -> str:
-    """A size as file managers show it.
+    """Write a size as file managers show it.
 
     >>> size_words(2048), size_words(123_456_789_000)
     ('2.0 kB', '123.5 GB')
@@ -154,7 +154,7 @@ _TYPES = {
 
 
 def column_type(arrow: str) -> ColumnType:
-    """What a type that a manifest names is called; one that nobody knows is text.
+    """Name a type of a manifest as everybody else does; one that nobody knows is text.
 
     >>> column_type("int16").words, column_type("decimal128(12, 2)").duckdb, column_type("timestamp[us]").polars
     ('whole number (int16)', 'DECIMAL(12, 2)', "pl.Datetime('us')")

@@ -8,8 +8,8 @@ pass over both all inspections take their notes; those of a file are one object.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -17,31 +17,34 @@ import pyarrow as pa
 from microagg_core.blocks.routes import Routes
 from microagg_core.data.formats.writing import released_format
 from microagg_core.data.tables.hashing import one_array
-from microagg_core.data.tables.slices import RECORD, read_slice, to_bytes
+from microagg_core.data.tables.slices import RECORD
 from microagg_core.errors import DataError
 from microagg_core.group.metrics.moments import EMPTY, Moments
 from microagg_core.inspect.check import Check
 from microagg_core.inspect.checks.distributions import Distributions
 from microagg_core.inspect.checks.means import Means
 from microagg_core.inspect.contract import InputBatch, Promise, ReleasedFile
-from microagg_core.inspect.distributions import MOST_VALUES_OF_PROTECTED, Distribution, table_of
+from microagg_core.inspect.distributions import MOST_VALUES_OF_PROTECTED, Distribution
 from microagg_core.inspect.gate import Inspected, limits, make_checks, note_file, note_types
 from microagg_core.inspect.notes import Notes, total
-from microagg_core.plain import to_json
-from microagg_core.release.steps.demands import load_distributions, protection_of, read_distributions
-from microagg_core.release.steps.pieces import Piece, Pieces
-from microagg_core.release.steps.routing import Planned, Routed, load_planned
-from microagg_core.release.steps.work import Receipt, Run, Task
-from microagg_core.series.candidates import look_at_survivors, tell_arrivals
-from microagg_core.series.night import has_night
-from microagg_core.store.layout import RunLayout
+from microagg_core.release.planned import PLANNED, Planned, Routed, load_planned
+from microagg_core.release.step import JsonOutput, Output, Pieces, Run, Step, Work
+from microagg_core.release.steps.candidate import CANDIDATE, ORIGINS
+from microagg_core.release.steps.demands import DISTRIBUTIONS, protection_of
 
-#: Notes that are read at once: together they are smaller than the rows that a worker holds.
-_AT_ONCE = 16
+
+def _notes_output(name: str) -> Output[Notes]:
+    return Output(name, Notes.to_bytes, lambda data: Notes.from_bytes(data, note_types()), "notes")
+
+
+#: What the release should hold of an input part; what all inspections noted of a candidate file; and what all files
+#: show of what is demanded besides k.
+EXPECTED, NOTES = _notes_output("expected"), _notes_output("notes")
+PROTECTION = JsonOutput("protection", dict[str, dict[str, float | None]])
 
 
 def promise_of(planned: Planned, distributions: tuple[Distribution | None, ...] = ()) -> Promise:
-    """What the gate holds the release against; ``distributions`` are those of confidential columns, once counted."""
+    """Gather what the release has to keep; ``distributions`` are those of confidential columns, once counted."""
     context, survey = planned.context, planned.survey
     return Promise(
         schema=context.schema,
@@ -62,14 +65,12 @@ def promise_of(planned: Planned, distributions: tuple[Distribution | None, ...] 
 
 
 def expected_of(planned: Planned, promise: Promise, part: int, routes: Routes, released: Routed) -> InputBatch:
-    """What the release should hold of some records of an input part."""
     came = tuple(one_array(released.table[kind.name]) for kind in promise.kinds)
     values = tuple(ticks[~released.missing[:, j]] for j, ticks in enumerate(released.ticks))
     return InputBatch(promise, part, released.records, _expected_rows(planned, routes, released), came, values)
 
 
 def _expected_rows(planned: Planned, routes: Routes, released: Routed) -> pa.Table:
-    """What should be released of records, but for the quasi-identifiers, which keep only their missing values."""
     schema = planned.context.schema
     labels = routes.labels.take(pa.array(released.place))
     position = {c.name: j for j, c in enumerate(schema.blocking)}
@@ -88,30 +89,47 @@ def _expected_rows(planned: Planned, routes: Routes, released: Routed) -> pa.Tab
 # --- A worker's half -----------------------------------------------------------------------------------------
 
 
-def check_file(task: Task) -> Receipt:
-    """Re-read one candidate file and write what is noted of it; the receipt names the file before what was written."""
-    planned, layout, number = load_planned(task), task.layout, task.number
-    form, is_carried = released_format(planned.context.spec.output), number >= planned.outline.n_files
-    candidate = task.pieces.piece(layout.candidate(number, form.name))
-    table = form.read_back(task.pieces.read(candidate.name), planned.context.schema.released_schema)
-    origins = read_slice(task.pieces.read(layout.origins(number)))
+def check_file(work: Work) -> int:
+    """Re-read one candidate file of arrivals and write what is noted of it."""
+    planned = load_planned(work)
+    file, notes = inspect_candidate(work, planned, is_carried=False)
+    for companion in work.companions(planned) if notes.readable else ():
+        companion.add(file)
+        companion.end()
+    return notes.rows
+
+
+CHECK_FILES = Step(
+    name="check-files",
+    stage="validate",
+    per="file",
+    does=check_file,
+    knows=(*PLANNED, DISTRIBUTIONS),
+    same=(CANDIDATE, ORIGINS),
+    writes=(NOTES,),
+    is_gate=True,
+)
+
+
+def inspect_candidate(work: Work, planned: Planned, *, is_carried: bool) -> tuple[ReleasedFile, Notes]:
+    """Read a candidate file, vouch for it, as only these bytes may be published, and write what is noted of it."""
+    piece, form = work.reads.piece(CANDIDATE), released_format(planned.context.spec.output)
+    table = form.read_back(work.read(CANDIDATE), planned.context.schema.released_schema)
+    work.vouch(piece)
+    origins = work.read(ORIGINS)
     records = np.asarray(origins[RECORD]).astype(np.int64)
     file = ReleasedFile(
-        promise_of(planned, load_distributions(task)),
+        promise_of(planned, work.load(DISTRIBUTIONS)),
         # One chunk a column, or all that look at a column would join its chunks, each anew.
         table.combine_chunks(),
         origins,
         np.zeros(len(records), dtype=np.int64) if is_carried else planned.survey.parts_of(records),
-        number,
+        work.number + (planned.outline.n_files if is_carried else 0),
         is_carried,
     )
     notes = note_file(file)
-    pieces = (candidate, task.put(layout.checks(number), notes.to_bytes()))
-    if not (has_night(task) and notes.readable):
-        return Receipt(task.step, number, notes.rows, pieces)
-    tell = look_at_survivors if is_carried else tell_arrivals
-    written, slices = tell(task, planned, file.table, records)
-    return Receipt(task.step, number, notes.rows, (*pieces, *written), slices)
+    work.write(NOTES, notes)
+    return file, notes
 
 
 # --- The flow's half -----------------------------------------------------------------------------------------
@@ -125,9 +143,9 @@ class CarriedFiles:
     rows: int
 
 
-def notes_of_input(scattered: Pieces, layout: RunLayout, n_parts: int) -> Notes:
+def notes_of_input(written: Pieces) -> Notes:
     """Add up what was noted of the parts of the input."""
-    return total(_read(scattered, (layout.expected(i) for i in range(n_parts))))
+    return total(notes for _, notes in written.each(EXPECTED))
 
 
 def moments_of_released(parts: Notes, n_attributes: int) -> tuple[Moments, ...]:
@@ -136,8 +154,8 @@ def moments_of_released(parts: Notes, n_attributes: int) -> tuple[Moments, ...]:
     return noted.moments if noted else (EMPTY,) * n_attributes
 
 
-def save_distributions(run: Run, planned: Planned, parts: Notes) -> Piece:
-    """Write the distributions of confidential values, from what was noted of the input, where workers find them.
+def distributions_of(planned: Planned, parts: Notes) -> tuple[Distribution | None, ...]:
+    """Take the distributions of confidential values from what was noted of the input.
 
     Raises:
         DataError: closeness is demanded of a column that has too many values for it.
@@ -150,28 +168,22 @@ def save_distributions(run: Run, planned: Planned, parts: Notes) -> Piece:
                 f"protect.{column.name}.t: the column has more than {MOST_VALUES_OF_PROTECTED} distinct values, whose "
                 "distribution nobody can hold; round them, or take t away"
             )
-    return run.put(run.layout.distributions(), to_bytes(table_of(distributions)), "distributions")
+    return tuple(distributions)
 
 
-def inspect_files(checked: Pieces, layout: RunLayout, planned: Planned, carried: CarriedFiles | None) -> Inspected:
-    """Add up what was noted of all candidate files."""
-    n_files = planned.outline.n_files
-    n_all = n_files + (carried.n_files if carried else 0)
-    arrivals, survivors = (
-        _read(checked, (layout.checks(i) for i in numbers)) for numbers in (range(n_files), range(n_files, n_all))
-    )
-    return Inspected.of(arrivals, survivors)
-
-
-def _read(written: Pieces, names: Iterable[str]) -> Iterator[Notes]:
-    types, every = note_types(), list(names)
-    for first in range(0, len(every), _AT_ONCE):
-        for data in written.read_all(every[first : first + _AT_ONCE]):
-            yield Notes.from_bytes(data, types)
+def inspect_files(written: Pieces, planned: Planned) -> Inspected:
+    """Add up what was noted of all candidate files: of those of arrivals, which come first, and of survivors."""
+    notes, n_files = (notes for _, notes in written.each(NOTES)), planned.outline.n_files
+    return Inspected.of(islice(notes, n_files), notes)
 
 
 def run_checks(
-    run: Run, planned: Planned, files: Inspected, parts: Notes, used: Pieces, carried: CarriedFiles | None = None
+    run: Run,
+    planned: Planned,
+    files: Inspected,
+    parts: Notes,
+    used: tuple[Distribution | None, ...],
+    carried: CarriedFiles | None = None,
 ) -> list[Check]:
     """Have the gate compare what was noted of the files with what was noted of the input.
 
@@ -183,15 +195,14 @@ def run_checks(
         used: the distributions that workers were told.
         carried: the files of survivors, which come after those of arrivals.
     """
-    promise = promise_of(planned, read_distributions(used, run.key))
+    promise = promise_of(planned, used)
     if carried is not None:
         promise = replace(promise, carried=carried.rows, in_series=True)
     checks = make_checks(promise, files, parts)
     shown = _shown(files, promise)
     if not shown or not files.whole.readable:
         return checks
-    name = run.layout.protection_figures()
-    run.put(name, to_json(shown), "validate")
+    name = run.put(PROTECTION, PROTECTION.encode(shown), "check-files").name
     private = {limit.name for limit in limits()}
     where = f"; by how much is in {name} of the work area"
     return [
@@ -201,7 +212,7 @@ def run_checks(
 
 
 def _shown(files: Inspected, promise: Promise) -> dict[str, dict[str, float | None]]:
-    """What all files show of what is demanded; private, as it says more than that demands hold."""
+    """Figures of all files on what is demanded; private, as they say more than that demands hold."""
     demanded = [limit for limit in limits() if limit.limits(promise.protection)]
     return {
         limit.name: limit.shares(files.arrivals.by_key.get(limit.key, limit.nothing(promise))) for limit in demanded

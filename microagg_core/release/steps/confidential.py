@@ -21,10 +21,19 @@ from microagg_core.data.kinds.contract import Ticks
 from microagg_core.data.kinds.registry import kind_for
 from microagg_core.data.tables.hashing import hash_rows, is_text_or_bytes, missing_in, one_array
 from microagg_core.data.tables.slices import read_slice, to_bytes
-from microagg_core.inspect.draws import WORD, Draw, drawn_rows, merge_draws
-from microagg_core.inspect.sketches import SAMPLE_TOGETHER, SAMPLE_VALUES, Sketch, merge_sketches, sketch_of
+from microagg_core.inspect.samples import (
+    SAMPLE_TOGETHER,
+    SAMPLE_VALUES,
+    WORD,
+    Draw,
+    Sketch,
+    drawn_rows,
+    merge_draws,
+    merge_sketches,
+    sketch_of,
+)
 from microagg_core.kernels.tools.hashing import mix_words
-from microagg_core.release.steps.work import Context
+from microagg_core.release.context import Context
 from microagg_core.spec.columns import Column
 
 #: Records that are drawn of the whole input: enough for a share of variance to a percent, and looked at in a second.
@@ -46,7 +55,7 @@ KEY = "key"
 
 
 def drawn_of_a_part(n_parts: int) -> int:
-    """How many records each of the input's parts keeps.
+    """Count the records that each of the input's parts keeps.
 
     >>> drawn_of_a_part(1), drawn_of_a_part(1000)
     (10000, 2000)
@@ -82,14 +91,11 @@ class ColumnSketch:
         self.add(hashes, valid, nothing, nothing.astype(np.bool_))
 
     def merged(self) -> Sketch:
-        """Of all batches."""
         return merge_sketches(self.batches, self.size)
 
 
 @dataclass
 class _Drawn:
-    """The draws of batches, of at most ``size`` records together."""
-
     batches: list[Draw]
     size: int
     #: The least words so far, and the greatest that is still wanted, once there are others.
@@ -97,7 +103,7 @@ class _Drawn:
     _limit: int | None = None
 
     def rows(self, words: UInt64s) -> tuple[Ints, int | None]:
-        """Which of the next batch's rows may be drawn, and the limit that they come with."""
+        """Choose rows of the next batch that may be drawn, and the limit that they come with."""
         return drawn_rows(words, self.size, self._limit)
 
     def add(self, draw: Draw) -> None:
@@ -126,7 +132,7 @@ class Gathered:
 
     @classmethod
     def of_parts(cls, n_columns: int, written: Callable[[int], Iterable[bytes]]) -> Gathered:
-        """Of all parts of the input; ``written`` gives what each of them wrote as its i-th object."""
+        """Merge all parts of the input; ``written`` gives what each of them wrote as its i-th object."""
         sizes = _sizes(n_columns)
         sketches = [merged_sketches(written(i), size) for i, size in enumerate(sizes)]
         draws = (merge_draws(_read_draws(written(len(sizes) + i)), DRAWN_RECORDS) for i in range(2))
@@ -134,7 +140,6 @@ class Gathered:
 
 
 def merged_sketches(data: Iterable[bytes], size: int = SAMPLE_VALUES) -> Sketch:
-    """The sketch of all parts, from what each of them wrote."""
     read = (_unframed(one) for one in data)
     return merge_sketches([Sketch(table.set_index("h"), limit, rows) for table, limit, rows in read], size)
 
@@ -209,7 +214,6 @@ class ConfidentialGathering:
         self._keys.add(Draw(frame.assign(**{WORD: words[rows], KEY: keys[rows]}), limit))
 
     def _frame(self, table: pa.Table, looked: _Looked, rows: Ints) -> pd.DataFrame:
-        """What is looked at of some rows."""
         columns: dict[str, NDArray[Any]] = {WORD: looked.words[rows]}
         Z = np.where(looked.unusable[rows], np.nan, looked.Z[rows])
         columns |= {f"z{j}": Z[:, j] for j in range(Z.shape[1])}
@@ -219,7 +223,7 @@ class ConfidentialGathering:
         return pd.DataFrame(columns)
 
     def gathered(self) -> Gathered | None:
-        """Of all batches; None where there was none, or no confidential column."""
+        """Merge all batches; None where there was none, or no confidential column."""
         if not self._records.batches:
             return None
         sketches = tuple(sketched.merged() for sketched in self._sketched)
@@ -229,7 +233,7 @@ class ConfidentialGathering:
 
 
 def _sizes(n_columns: int) -> list[int]:
-    """The size of each sketch; there is one of all columns together where there are several."""
+    """Sizes of the sketches; there is one of all columns together where there are several."""
     return [SAMPLE_VALUES] * n_columns + [SAMPLE_TOGETHER] * (n_columns > 1)
 
 
@@ -242,7 +246,7 @@ def _mixed(words: Sequence[UInt64s]) -> UInt64s:
 
 
 def named_values(array: pa.Array) -> tuple[Bools, int]:
-    """Which values are neither missing nor a text of nothing, which is how files without nulls have it; bytes of texts.
+    """Find values that are neither missing nor a text of nothing, as files without nulls have; count bytes of texts.
 
     >>> there, n_bytes = named_values(pa.array(["ab", "", None]))
     >>> there.tolist(), n_bytes
@@ -258,7 +262,7 @@ def named_values(array: pa.Array) -> tuple[Bools, int]:
 
 
 def numbers_of(column: Column, values: pa.ChunkedArray) -> Floats:
-    """A column's values as numbers, NaN where they are none: texts of digits too, be they dates or ranges.
+    """Read values as numbers, NaN where they are none: texts of digits too, be they dates or ranges.
 
     >>> numbers_of(Column("x", pa.string(), ""), pa.chunked_array([["7.5", None, "2026-11-18", "a"]])).tolist()
     [7.5, nan, 20261118.0, nan]
@@ -288,7 +292,6 @@ def _number_in(text: str) -> float:
 
 
 def sketch_bytes(sketch: Sketch) -> bytes:
-    """A sketch as it is written."""
     return _framed(sketch.table.reset_index(), sketch.limit, sketch.rows)
 
 

@@ -8,29 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from microagg_core.blocks.masking import Protect
 from microagg_core.data.formats.writing import released_format
-from microagg_core.data.tables.slices import read_slice
+from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.errors import DataError
 from microagg_core.inspect.demand import Demand, Protection
-from microagg_core.inspect.distributions import Distribution, distinct_values, distributions_in
-from microagg_core.inspect.protect.block import BlockDemands, block_demands
-from microagg_core.inspect.protect.protecting import protected_groups
-from microagg_core.release.steps.pieces import Piece, Pieces
-from microagg_core.release.steps.work import Context, Run, Task
-from microagg_core.store.layout import RunLayout
+from microagg_core.inspect.distributions import Distribution, distinct_values, distributions_in, table_of
+from microagg_core.inspect.protect.groups import BlockDemands, block_demands, protected_groups
+from microagg_core.release.context import Context
+from microagg_core.release.step import Output, Work
 
+#: For each confidential column, how its values are distributed over the records that are released; None where there are
+#: too many distinct values, see :mod:`microagg_core.inspect.distributions`.
+DISTRIBUTIONS = Output[tuple[Distribution | None, ...]](
+    "distributions",
+    lambda columns: to_bytes(table_of(columns)),
+    lambda data: distributions_in(read_slice(data)),
+    "arrows",
+)
 #: What helps where a block cannot hold a demand.
 _FEWER_BLOCKS = "block by fewer columns, or raise blocks.max_records where one blocking key has several blocks"
 
 
 def protection_of(context: Context) -> Protection:
-    """What the spec demands besides k."""
     return Protection.of_spec(context.spec.protect, (column.name for column in context.schema.confidential))
 
 
@@ -41,14 +46,14 @@ class PartitionDemands:
     whole: BlockDemands
 
     @classmethod
-    def of(cls, task: Task, context: Context, table: pa.Table) -> PartitionDemands | None:
+    def of(cls, work: Work, context: Context, table: pa.Table) -> PartitionDemands | None:
         """Those on the rows of a partition, with confidential columns c0, c1, ...; None where nothing is demanded."""
         is_close = any(demand.t is not None for demand in protection_of(context).of_groups)
-        return cls.among(context, table, load_distributions(task) if is_close else ())
+        return cls.among(context, table, work.load(DISTRIBUTIONS) if is_close else ())
 
     @classmethod
     def among(cls, context: Context, table: pa.Table, used: Sequence[Distribution | None]) -> PartitionDemands | None:
-        """The same, where it is known how confidential columns are distributed, as far as that is needed."""
+        """Code rows where it is known how confidential columns are distributed, as far as that is needed."""
         demands = protection_of(context).of_groups
         if not demands or not table.num_rows:
             return None
@@ -75,7 +80,6 @@ class PartitionDemands:
 
 
 def _impossible(demand: Demand, demands: BlockDemands) -> str:
-    """Why a block cannot hold a demand, and what to do."""
     one_group = np.zeros(len(demands.codes[0]), dtype=np.int64)
     codes = demands.codes[demands.demands.index(demand)]
     if distinct_values(codes, one_group)[0] < demand.distinct:
@@ -87,24 +91,3 @@ def _impossible(demand: Demand, demands: BlockDemands) -> str:
         f"protect.{demand.column}.t: the values of a block differ from the whole release's by more than "
         f"{demand.t:g}, so that no groups of it can be nearer; raise t, {_FEWER_BLOCKS}"
     )
-
-
-# --- Distributions of confidential values ----------------------------------------------------------------------
-
-
-def load_distributions(task: Task) -> tuple[Distribution | None, ...]:
-    """For each confidential column, how its values are distributed over the records that are released.
-
-    None where there are too many distinct values; see :mod:`microagg_core.inspect.distributions`.
-    """
-    return _read_once(task.run, task.pieces.piece(task.layout.distributions()))
-
-
-@lru_cache(maxsize=2)
-def _read_once(run: Run, piece: Piece) -> tuple[Distribution | None, ...]:
-    return read_distributions(run.pieces([piece]), run.key)
-
-
-def read_distributions(pieces: Pieces, run_key: str) -> tuple[Distribution | None, ...]:
-    """The same, for the flow."""
-    return distributions_in(read_slice(pieces.read(RunLayout(run_key).distributions())))

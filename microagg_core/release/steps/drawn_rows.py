@@ -17,18 +17,14 @@ from microagg_core.arrays import Floats, Ints, UInt64s
 from microagg_core.blocks.cuts import with_record_numbers
 from microagg_core.blocks.routes import Routes, hash_keys, missing_pattern
 from microagg_core.data.tables.hashing import one_array
-from microagg_core.data.tables.slices import RECORD, read_slice, to_bytes
+from microagg_core.data.tables.slices import RECORD
 from microagg_core.errors import DataError
-from microagg_core.plain import from_json, to_json
-from microagg_core.release.steps.keys import read_own_keys
-from microagg_core.release.steps.pieces import Piece
-from microagg_core.release.steps.reading import PartBatch, records_of_part
-from microagg_core.release.steps.routing import Planned, load_planned
+from microagg_core.release.planned import PLANNED, Planned, load_planned
+from microagg_core.release.records import PartBatch, records_of_part
+from microagg_core.release.step import CompanionStep, JsonOutput, Step, TableOutput, Work
+from microagg_core.release.steps.keys import PART_KEYS, read_own_keys
 from microagg_core.release.steps.survey import blocking_columns
-from microagg_core.release.steps.work import Receipt, Run, Task
-from microagg_core.store.layout import RunLayout
-
-_MAKER = "drafts"
+from microagg_core.release.wiring import StepsDone
 
 
 @dataclass(frozen=True)
@@ -76,32 +72,24 @@ class Draft:
         return places
 
 
-# --- Objects of the work area ----------------------------------------------------------------------------------
+#: Blocks that are drawn, and the strata of their keys, draft by draft; and the rows that a part has of them.
+DRAFTS = JsonOutput("drafts", tuple[Draft, ...])
+DRAFT_ROUTES, DRAWN_ROWS = TableOutput("draft-routes"), TableOutput("drawn-rows")
 
 
-def save_drafts(run: Run, drafts: Sequence[Draft], routes: Sequence[pa.Table]) -> tuple[Piece, ...]:
+def know_drafts(done: StepsDone, drafts: Sequence[Draft], routes: Sequence[pa.Table]) -> None:
     """Write drafts, and the strata of their keys (``hash``, ``stratum``), where workers find them."""
-    of_drafts = [run.put(_routes_name(run.layout, j), to_bytes(table), _MAKER, 1 + j) for j, table in enumerate(routes)]
-    return (run.put(_drafts_name(run.layout), to_json(tuple(drafts)), _MAKER), *of_drafts)
+    done.know(DRAFTS, tuple(drafts))
+    done.know(DRAFT_ROUTES, *routes)
 
 
-def load_drafts(task: Task) -> tuple[Draft, ...]:
-    return from_json(tuple[Draft, ...], task.pieces.read(_drafts_name(task.layout)))
-
-
-def drawn_rows_name(layout: RunLayout, part: int) -> str:
-    """Where the drawn rows of a part lie."""
-    return layout.plan_file(f"expected-rows-{part:05d}.arrows")
-
-
-def read_drawn_rows(task: Task, n_parts: int, draft: int) -> tuple[pa.Table, Ints]:
+def read_drawn_rows(work: Work, draft: int) -> tuple[pa.Table, Ints]:
     """Read the rows of a draft from all parts, and the place of each row's block.
 
     Raises:
         DataError: there are none.
     """
-    names = [drawn_rows_name(task.layout, part) for part in range(n_parts)]
-    of_parts = [read_slice(data) for data in task.pieces.read_all(name for name in names if task.pieces.has(name))]
+    of_parts = [table for _, table in work.reads.each(DRAWN_ROWS)]
     drawn = [table.filter(pa.array(np.asarray(table[_place(draft)]) >= 0)) for table in of_parts]
     if not sum(table.num_rows for table in drawn):
         raise DataError("none of the records that were drawn is there; the input changed, start again")
@@ -113,35 +101,27 @@ def _place(draft: int) -> str:
     return f"place{draft}"
 
 
-def _drafts_name(layout: RunLayout) -> str:
-    return layout.plan_file("expected-drafts.json")
-
-
-def _routes_name(layout: RunLayout, draft: int) -> str:
-    return layout.plan_file(f"expected-routes-{draft}.arrows")
-
-
 # --- Collecting ------------------------------------------------------------------------------------------------
 
 
 class DrawnRows:
     """Collect the drawn rows of an input part, batch by batch; none, where its task was told of no drafts."""
 
-    def __init__(self, task: Task, planned: Planned) -> None:
-        self._task, self._planned = task, planned
+    def __init__(self, work: Work, planned: Planned) -> None:
+        self._work, self._planned = work, planned
         self._tables: list[pa.Table] = []
         self._drafts: list[tuple[Draft, Routes]] = []
-        if not task.pieces.has(_drafts_name(task.layout)):
+        if not work.has(DRAFTS):
             return
-        for j, draft in enumerate(load_drafts(task)):
-            table = read_slice(task.pieces.read(_routes_name(task.layout, j)))
+        drafts = work.load(DRAFTS)
+        for draft, table in zip(drafts, work.reads.read_all(DRAFT_ROUTES), strict=True):
             hashes, stratum = (np.asarray(table[name]) for name in ("hash", "stratum"))
             self._drafts.append((draft, Routes(hashes, stratum, np.zeros_like(stratum), pa.table({}))))
         if not any(self._has_key_of(draft, routes) for draft, routes in self._drafts):
             self._drafts = []
 
     def _has_key_of(self, draft: Draft, routes: Routes) -> bool:
-        return bool(np.isin(read_own_keys(self._task, self._task.number, draft.hash_seed), routes.hashes).any())
+        return bool(np.isin(read_own_keys(self._work, draft.hash_seed), routes.hashes).any())
 
     @property
     def are_there(self) -> bool:
@@ -181,11 +161,11 @@ class DrawnRows:
                 columns[f"{letter}{j}"] = one_array(table[column.name]).take(pa.array(rows))
         return pa.table(columns)
 
-    def write(self) -> tuple[Piece, ...]:
-        if not self._tables:
-            return ()
-        name = drawn_rows_name(self._task.layout, self._task.number)
-        return (self._task.put(name, to_bytes(pa.concat_tables(self._tables))),)
+    def end(self) -> int:
+        """Write the rows; they count as rows of no task."""
+        if self._tables:
+            self._work.write(DRAWN_ROWS, pa.concat_tables(self._tables))
+        return 0
 
 
 def _places(draft: Draft, stratum: Ints, points: Floats, records: Ints) -> Ints:
@@ -206,13 +186,27 @@ def _places(draft: Draft, stratum: Ints, points: Floats, records: Ints) -> Ints:
     return places
 
 
-def draw_rows(task: Task) -> Receipt:
+def draw_rows(work: Work) -> int:
     """Write the drawn rows of an input part; a part that has none is not read."""
-    planned, number = load_planned(task), task.number
-    context, drawn, n_rows = planned.context, DrawnRows(task, planned), 0
+    planned, number = load_planned(work), work.number
+    context, drawn, n_rows = planned.context, DrawnRows(work, planned), 0
     if drawn.are_there:
         first = planned.survey.first_record(number)
-        for batch in records_of_part(task, context, number, first, context.schema.travelling):
+        for batch in records_of_part(work, context, number, first, context.schema.travelling):
             drawn.add(batch)
             n_rows += batch.whole.num_rows
-    return Receipt(task.step, number, n_rows, drawn.write())
+    drawn.end()
+    return n_rows
+
+
+DRAW_ROWS = Step(
+    name="draw-rows",
+    stage="report",
+    per="part",
+    does=draw_rows,
+    reads_input=True,
+    knows=(*PLANNED, DRAFTS, DRAFT_ROUTES),
+    same=(PART_KEYS,),
+    writes=(DRAWN_ROWS,),
+)
+COLLECT_ROWS = CompanionStep(step="scatter", starts=DrawnRows, knows=(DRAFTS, DRAFT_ROUTES), writes=(DRAWN_ROWS,))

@@ -18,15 +18,13 @@ from microagg_core.blocks.memory import STEADY_KEYS, TASK_KEYS, grown_size
 from microagg_core.blocks.routes import hash_keys
 from microagg_core.blocks.strata import ROWS
 from microagg_core.data.tables.hashing import one_array
-from microagg_core.data.tables.slices import Slices, read_slice, to_bytes, write_no_rows, write_slices
-from microagg_core.release.steps.pieces import Piece
-from microagg_core.release.steps.shuffling import read_slices
-from microagg_core.release.steps.work import Receipt, Run, Task
+from microagg_core.data.tables.slices import Slices, write_no_rows
+from microagg_core.release.records import WAITED
+from microagg_core.release.step import Pieces, Rows, Step, TableOutput, Work
 
-#: The number of a part's keys among the objects of its survey.
-KEYS = 0
-#: What is counted of each blocking key besides its records: in a night of a series those that have waited long enough.
-WAITED = "waited"
+#: The counted blocking keys of an input part, sent to ranges of their hashes; and those of a range, of all parts.
+PART_KEYS, KEYS = Rows("part-keys"), TableOutput("keys")
+#: What is counted of each blocking key: its records, and in a night of a series those that have waited long enough.
 _COUNTS = ROWS, WAITED
 #: A part cuts its keys into ranges of about this many, and into no more than ``2^_MOST_LEVELS``.
 _RANGE_KEYS, _MOST_LEVELS = 4096, 12
@@ -52,22 +50,20 @@ def hashes_of(keys: pa.Table, seed: int) -> UInt64s:
 # --- A part's keys -------------------------------------------------------------------------------------------
 
 
-def write_keys(task: Task, keys: pa.Table) -> tuple[Piece, Slices]:
+def write_keys(work: Work, keys: pa.Table) -> None:
     """Write the keys of one part, cut by ranges of hashes."""
-    name, level = task.layout.part_keys(task.number), _level(keys.num_rows / _RANGE_KEYS)
+    level = _level(keys.num_rows / _RANGE_KEYS)
     if keys.num_rows:
-        data, slices = write_slices(keys, _ranges_of(hashes_of(keys, _SEED), level), task.number, KEYS)
+        work.send(PART_KEYS, keys, _ranges_of(hashes_of(keys, _SEED), level))
     else:  # of a marked part in which nobody arrived
-        data, slices = write_no_rows(keys, 1, task.number, KEYS)
-    return task.put(name, data), slices
+        work.send_packed(PART_KEYS, *write_no_rows(keys, 1, work.number))
 
 
-def read_own_keys(task: Task, part: int, seed: int) -> UInt64s:
-    """The hashes of the keys that an input part has."""
-    name = task.layout.part_keys(part)
-    if not task.pieces.has(name):  # a part without records
+def read_own_keys(work: Work, seed: int) -> UInt64s:
+    """The hashes of the keys that the task's input part has."""
+    if not work.has(PART_KEYS):  # a part without records
         return np.empty(0, dtype=np.uint64)
-    return hashes_of(read_slice(task.pieces.read(name)), seed)
+    return hashes_of(work.read(PART_KEYS), seed)
 
 
 def _level(ranges: float) -> int:
@@ -85,13 +81,12 @@ def _ranges_of(hashes: UInt64s, level: int) -> Ints:
 # --- A range of keys -----------------------------------------------------------------------------------------
 
 
-def key_tasks(surveyed: Sequence[Receipt], run: Run) -> list[Task]:
-    """Tasks that merge all parts' keys, each a range of them."""
-    slices = Slices.joined(receipt.slices for receipt in surveyed).of_objects(KEYS)
+def deal_keys(slices: Slices) -> list[Slices]:
+    """Share out all parts' keys to tasks, each a range of hashes."""
     counted = int(slices.array["rows"].sum())
     level = _level(counted / grown_size(TASK_KEYS, counted, STEADY_KEYS))
     sent = _at_level(slices, level).by_destination(2 << level)[1 << level :]
-    return [Task("keys", number, run, of_range) for number, of_range in enumerate(sent) if len(of_range)]
+    return [of_range for of_range in sent if len(of_range)]
 
 
 def _at_level(slices: Slices, level: int) -> Slices:
@@ -106,18 +101,29 @@ def _at_level(slices: Slices, level: int) -> Slices:
     return Slices(array)
 
 
-def merge_range(task: Task) -> Receipt:
+def merge_range(work: Work) -> int:
     """Merge one range of all parts' keys; the receipt's rows are its distinct keys."""
-    wanted = task.slices[0].destination
+    wanted = work.slices(PART_KEYS)[0].destination
     level = wanted.bit_length() - 1
-    tables = read_slices(task.run, task.slices, "survey", lambda part, _: task.layout.part_keys(part))
+    tables = [table for _, table in work.gather_each(PART_KEYS)]
     ranges = [_ranges_of(hashes_of(table, _SEED), level) for table in tables]
     pairs = zip(tables, ranges, strict=True)
     merged = merge_keys([table.filter(pa.array(of_each == wanted)) for table, of_each in pairs])
-    piece = task.put(task.layout.keys(task.number), to_bytes(merged))
-    return Receipt(task.step, task.number, merged.num_rows, (piece,))
+    work.write(KEYS, merged)
+    return int(merged.num_rows)
 
 
-def read_keys(data: Sequence[bytes]) -> pa.Table:
+MERGE_KEYS = Step(
+    name="keys",
+    stage="survey",
+    per="range of keys",
+    does=merge_range,
+    receives=(PART_KEYS,),
+    deals=deal_keys,
+    writes=(KEYS,),
+)
+
+
+def counted_keys(written: Pieces) -> pa.Table:
     """All counted keys, from the ranges that were merged."""
-    return pa.concat_tables([read_slice(of_range) for of_range in data])
+    return pa.concat_tables(written.read_all(KEYS))

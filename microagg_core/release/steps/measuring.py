@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from microagg_core.data.tables.slices import read_slice
 from microagg_core.errors import MicroaggError, sanitized
 from microagg_core.group.bounds import Certificate, combined, gap_percent
 from microagg_core.group.metrics.figures import CertificateFigures, Figures
@@ -26,11 +25,10 @@ from microagg_core.inspect.portrait.contract import Portrait
 from microagg_core.inspect.portrait.portrait import Portraying, portrait_of
 from microagg_core.inspect.published import figures_of_few, figures_of_night, published_figures
 from microagg_core.inspect.risk.labels import Labels
-from microagg_core.plain import from_json
+from microagg_core.release.planned import Planned
+from microagg_core.release.step import Pieces
+from microagg_core.release.steps.anonymize import BLOCK_LINES, LOSSES
 from microagg_core.release.steps.checking import CarriedFiles, moments_of_released, promise_of
-from microagg_core.release.steps.pieces import Pieces
-from microagg_core.release.steps.routing import Planned
-from microagg_core.store.layout import RunLayout
 
 #: Of the document of risk; 1 and 2: counts of groups, as the algorithm made them.
 RISK_FORMAT_VERSION = 3
@@ -59,13 +57,12 @@ class Measured:
 
 
 def measure_release(
-    planned: Planned, layout: RunLayout, anonymized: Pieces, files: Inspected, carried: CarriedFiles | None = None
+    planned: Planned, anonymized: Pieces, files: Inspected, carried: CarriedFiles | None = None
 ) -> Measured:
     """Combine what the blocks lost with what the files give away.
 
     Args:
         planned: what is released.
-        layout: of the run.
         anonymized: what was written of the blocks.
         files: what was noted of the files.
         carried: the files of survivors, behind those of arrivals.
@@ -82,10 +79,8 @@ def measure_release(
     if not numbers:  # a night of a series in which no record was grouped
         portrait = _portrait(planned, files, carried, None)
         return Measured(of_file(figures_of_few(0)), risk, pa.table({}), *portrait)
-    data = anonymized.read_all(layout.loss_statistics(i) for i in numbers)
-    statistics = reduce(add, (from_json(LossStatistics, of_partition) for of_partition in data))
-    tables = anonymized.read_all(layout.block_results(i) for i in numbers)
-    blocks = pa.concat_tables([read_slice(of_partition) for of_partition in tables])
+    statistics = reduce(add, anonymized.read_all(LOSSES))
+    blocks = pa.concat_tables(anonymized.read_all(BLOCK_LINES))
     n_groups = int(np.asarray(blocks["groups"]).sum())
     moments = moments_of_released(files.arrivals, len(kinds))
     figures = published_figures(statistics, n_groups, kinds, moments, proved_figures(statistics, blocks))
@@ -134,7 +129,7 @@ def combine_portrait(
 
 
 def rounded(value: float, direction: str, digits: int = 6) -> float:
-    """A number to so many significant digits, rounded in one of decimal's directions, so that no claim gets stronger.
+    """Round in one of decimal's directions, so that no claim gets stronger.
 
     >>> rounded(12.3456789, decimal.ROUND_FLOOR), rounded(12.3456712, decimal.ROUND_CEILING)
     (12.3456, 12.3457)
@@ -143,7 +138,7 @@ def rounded(value: float, direction: str, digits: int = 6) -> float:
 
 
 def proved_figures(statistics: LossStatistics, blocks: pa.Table) -> Figures:
-    """What is proved of ``sse``: a lower bound, the gap to it in percent of the loss; and what made the groups.
+    """Prove of ``sse`` a lower bound, and the gap to it in percent of the loss; and say what made the groups.
 
     Blocks lose independently of each other, so their bounds add up. All refers to what is released, after
     rounding. Bounds are rounded down, by more than standardizing has rounded nearby values, and gap and ratio
@@ -158,7 +153,6 @@ def proved_figures(statistics: LossStatistics, blocks: pa.Table) -> Figures:
 
 
 def _certificate(blocks: pa.Table) -> CertificateFigures:
-    """How far from the least possible the loss is at most, from bounds that the algorithm proved for every block."""
     columns = [blocks[name].to_pylist() for name in ("sse", "weight", "bound")]
     whole = combined(Certificate(*figures) for figures in zip(*columns, strict=True))
     whole = replace(whole, bound=whole.bound * _SHRINK)
@@ -172,7 +166,6 @@ def _certificate(blocks: pa.Table) -> CertificateFigures:
 
 
 def _choices(blocks: pa.Table) -> Figures:
-    """What was tried, and what was chosen by some block, where the choice was left to the blocks."""
     tried = {name for names in pc.unique(blocks["tried"]).to_pylist() for name in names.split(",") if name}
     if not tried:
         return Figures()

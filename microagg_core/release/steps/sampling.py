@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Floats, Ints
-from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.kernels.tools.hashing import mix_words
-from microagg_core.release.steps.pieces import Piece
-from microagg_core.release.steps.reading import PartBatch
-from microagg_core.release.steps.work import Task
-from microagg_core.store.layout import RunLayout
+from microagg_core.release.records import PartBatch
+from microagg_core.release.step import TableOutput, Work
+
+#: The records that are drawn of an input part.
+SAMPLE = TableOutput("sample")
 
 #: Records drawn from the whole input, and from each part of it, which a worker holds twice.
 _ALL_ROWS, _LEAST_ROWS, _MOST_ROWS = 2_000_000, 30_000, 200_000
@@ -69,18 +69,11 @@ class PartSample:
             table = table.filter(pa.array(draws < self.limit)).combine_chunks()
         self._tables, self._rows = [table], table.num_rows
 
-    def write(self, task: Task) -> tuple[Piece, ...]:
+    def write(self, work: Work) -> None:
         """Write it, unless the part has no record."""
-        if not self._tables:
-            return ()
-        self._trim()
-        table = self._tables[0].replace_schema_metadata({_LIMIT: self.limit.hex()})
-        return (task.put(sample_name(task.layout, self.part), to_bytes(table)),)
-
-
-def sample_name(layout: RunLayout, part: int) -> str:
-    """Where the sample of a part lies."""
-    return layout.survey(part, "sample.arrows")
+        if self._tables:
+            self._trim()
+            work.write(SAMPLE, self._tables[0].replace_schema_metadata({_LIMIT: self.limit.hex()}))
 
 
 @dataclass(frozen=True)
@@ -93,9 +86,8 @@ class Drawn:
     limit: float
 
     @classmethod
-    def read(cls, data: bytes) -> Drawn:
-        """What :meth:`PartSample.write` wrote."""
-        table = read_slice(data)
+    def of(cls, table: pa.Table) -> Drawn:
+        """Take apart what :meth:`PartSample.write` wrote."""
         n = table.num_columns - len(_OF_DRAW)
         draws, positions = (np.asarray(table.column(n + i)) for i in range(2))
         limit = float.fromhex(table.schema.metadata[_LIMIT].decode())

@@ -8,8 +8,7 @@ decides about blocks is of the records that take part: in a night of a series, t
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -27,29 +26,33 @@ from microagg_core.data.kinds.contract import Kind, Ticks, Traits
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.hashing import hash_rows, is_text_or_bytes, one_array, sum_of
 from microagg_core.data.tables.ordering import as_key
-from microagg_core.data.tables.slices import Slices
 from microagg_core.errors import DataError
 from microagg_core.group.metrics.moments import Moments, merge_all
-from microagg_core.inspect.disclosing import Confidential
+from microagg_core.inspect.confidential import Confidential
 from microagg_core.inspect.disclosures import Disclosure
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.plain import from_plain, to_plain
+from microagg_core.release.context import CONTEXT, Context
+from microagg_core.release.records import MARKS, WAITED, PartBatch, file_with, records_of_part
+from microagg_core.release.step import BytesOutput, JsonOutput, Pieces, Step, Work
 from microagg_core.release.steps.confidential import ConfidentialGathering, Gathered, merged_sketches
-from microagg_core.release.steps.keys import WAITED, merge_keys, write_keys
-from microagg_core.release.steps.pieces import Piece, Pieces
-from microagg_core.release.steps.reading import PartBatch, file_with, records_of_part
-from microagg_core.release.steps.sampling import PartSample
+from microagg_core.release.steps.keys import PART_KEYS, merge_keys, write_keys
+from microagg_core.release.steps.sampling import SAMPLE, PartSample
 from microagg_core.release.steps.units import (
+    DIGESTS,
+    SALT,
+    UNIT_COLUMNS,
     UnitDigests,
     coarser_columns,
-    read_salt,
     refuse_nameless_units,
     several_columns,
     unit_checks,
 )
-from microagg_core.release.steps.work import Context, Receipt, Task, load_context
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.store.layout import RunLayout
+
+#: What is counted of an input part; and what is gathered of each confidential column, of all together, and of records
+#: that are drawn.
+STATISTICS, CONFIDENTIAL = JsonOutput("statistics", dict[str, Any]), BytesOutput("confidential")
 
 _FINGERPRINT_SEED = 0x5EED
 
@@ -233,56 +236,66 @@ class PartSurvey:
         self.confidential.add(table, quasi)
 
 
-def survey_part(task: Task) -> Receipt:
+def survey_part(work: Work) -> int:
     """Survey one input part; writes its statistics, keys, sketches and unit digests."""
-    context = load_context(task.run, task.reads)
-    found = PartSurvey(context)
-    units = UnitDigests(task, context.spec, context.schema, read_salt(task), len(context.parts))
-    sample = PartSample(task.number, len(context.parts), context.spec.seed, context.schema.grouping)
+    context = work.load(CONTEXT)
+    survey = PartSurvey(context)
+    units = UnitDigests(work, context.spec, context.schema, work.load(SALT), len(context.parts))
+    sample = PartSample(work.number, len(context.parts), context.spec.seed, context.schema.grouping)
     names = tuple(dict.fromkeys((*context.schema.travelling, *units.columns)))
-    for batch in records_of_part(task, context, task.number, 0, names):
-        found.add(batch)
+    for batch in records_of_part(work, context, work.number, 0, names):
+        survey.add(batch)
         units.add(batch.whole)
         sample.add(batch)
     units.end()
-    pieces, slices = _write(task, found, units.nameless)
-    pieces += [*units.pieces, *sample.write(task)]
-    return Receipt(task.step, task.number, found.rows, tuple(pieces), slices + units.slices)
+    _write(work, survey, units.nameless)
+    sample.write(work)
+    return survey.rows
 
 
-def _write(task: Task, found: PartSurvey, nameless: list[int]) -> tuple[list[Piece], Slices]:
-    layout, number = task.layout, task.number
+def _write(work: Work, survey: PartSurvey, nameless: list[int]) -> None:
     statistics = {
-        "rows": found.rows,
-        "arrivals": found.arrivals,
-        "is_marked": found.is_marked,
-        "bytes": found.bytes,
-        "missing": found.missing.tolist(),
-        "not_finite": found.not_finite.tolist(),
-        "fingerprint": found.fingerprint.text(),
-        "moments": to_plain([merge_all(batches) for batches in found.moments]),
-        "traits": found.traits,
+        "rows": survey.rows,
+        "arrivals": survey.arrivals,
+        "is_marked": survey.is_marked,
+        "bytes": survey.bytes,
+        "missing": survey.missing.tolist(),
+        "not_finite": survey.not_finite.tolist(),
+        "fingerprint": survey.fingerprint.text(),
+        "moments": to_plain([merge_all(batches) for batches in survey.moments]),
+        "traits": survey.traits,
         "nameless": nameless,
-        "text_bytes": found.confidential.text_bytes.tolist(),
+        "text_bytes": survey.confidential.text_bytes.tolist(),
     }
-    pieces, slices = [task.put(layout.survey(number, "json"), json.dumps(statistics).encode())], Slices()
-    if found.keys:
-        keys, slices = write_keys(task, merge_keys(found.keys))
-        pieces.append(keys)
-    gathered = found.confidential.gathered()
-    for i, data in enumerate(gathered.to_bytes() if gathered else ()):
-        pieces.append(task.put(layout.survey(number, f"confidential-{i}.arrows"), data))
-    return pieces, slices
+    work.write(STATISTICS, statistics)
+    if survey.keys:
+        write_keys(work, merge_keys(survey.keys))
+    gathered = survey.confidential.gathered()
+    for data in gathered.to_bytes() if gathered else ():
+        work.write(CONFIDENTIAL, data)
 
 
-def combine_survey(spec: ReleaseSpec, layout: RunLayout, surveyed: Pieces, context: Context, n_parts: int) -> Survey:
+SURVEY_PARTS = Step(
+    name="survey",
+    stage="survey",
+    per="part",
+    does=survey_part,
+    reads_input=True,
+    knows=(CONTEXT, SALT),
+    same=(MARKS,),
+    writes=(STATISTICS, CONFIDENTIAL, UNIT_COLUMNS, SAMPLE),
+    sends=(PART_KEYS, DIGESTS),
+)
+
+
+def combine_survey(spec: ReleaseSpec, surveyed: Pieces, context: Context) -> Survey:
     """Merge the parts' surveys, in part order, and refuse what cannot be released.
 
     Raises:
         DataError: no rows or fewer than k, which a night of a series may have; missing values that the spec does not
             allow, or infinite values.
     """
-    parts = [json.loads(data) for data in surveyed.read_all(layout.survey(i, "json") for i in range(n_parts))]
+    parts = surveyed.read_all(STATISTICS)
     rows, arrivals = [p["rows"] for p in parts], [p["arrivals"] for p in parts]
     if not any(p["is_marked"] for p in parts):
         _refuse_few(sum(rows), spec.k)
@@ -290,7 +303,7 @@ def combine_survey(spec: ReleaseSpec, layout: RunLayout, surveyed: Pieces, conte
     refuse_nameless_units(spec, unit_checks(spec, context.schema), nameless)
     _refuse_values(spec, context, parts)
     # A marked part has tables of values even where no record came.
-    filled = [i for i in range(n_parts) if rows[i]] or [0]
+    filled = {i for i, n in enumerate(rows) if n} or {0}
     traits = tuple(kind.all_traits(p["traits"][j] for p in parts) for j, kind in enumerate(context.kinds))
     moments = tuple(
         kind.input_moments(traits[j], merge_all(from_plain(Moments, p["moments"][j]) for p in parts if p["arrivals"]))
@@ -304,33 +317,33 @@ def combine_survey(spec: ReleaseSpec, layout: RunLayout, surveyed: Pieces, conte
         missing=tuple(int(m) for m in np.sum([p["missing"] for p in parts], axis=0)),
         moments=moments,
         traits=traits,
-        disclosures=_disclosures(context, layout, surveyed, filled, parts),
-        remarks=_remarks(spec, layout, surveyed, filled),
+        disclosures=_disclosures(context, surveyed, filled, parts),
+        remarks=_remarks(spec, surveyed, filled),
     )
 
 
-def _remarks(spec: ReleaseSpec, layout: RunLayout, surveyed: Pieces, filled: list[int]) -> tuple[str, ...]:
-    """What is to be said of the columns of a unit."""
-    written = (
-        surveyed.read_all(layout.survey(part, f"unit-{i}.arrows") for part in filled)
-        for i in range(len(several_columns(spec)))
-    )
+def _written(surveyed: Pieces, output: BytesOutput, index: int, filled: set[int]) -> list[bytes]:
+    """Objects with one index of the parts that have records."""
+    pieces = [piece for piece in surveyed.of(output) if piece.index == index and piece.number in filled]
+    return surveyed.read_of(output, pieces)
+
+
+def _remarks(spec: ReleaseSpec, surveyed: Pieces, filled: set[int]) -> tuple[str, ...]:
+    """Sentences about the columns of a unit."""
+    written = (_written(surveyed, UNIT_COLUMNS, i, filled) for i in range(len(several_columns(spec))))
     return coarser_columns(spec, [merged_sketches(of_column) for of_column in written])
 
 
 def _disclosures(
-    context: Context, layout: RunLayout, surveyed: Pieces, filled: list[int], parts: list[dict[str, Any]]
+    context: Context, surveyed: Pieces, filled: set[int], parts: list[dict[str, Any]]
 ) -> tuple[Disclosure, ...]:
     """What the confidential columns would disclose, by what all parts gathered."""
     n_columns = len(context.schema.confidential)
     if not n_columns:
         return ()
-
-    def written(i: int) -> Iterable[bytes]:
-        return surveyed.read_all(layout.survey(part, f"confidential-{i}.arrows") for part in filled)
-
     text_bytes = np.sum([p["text_bytes"] for p in parts], axis=0)
-    return disclosures_of(context, Gathered.of_parts(n_columns, written), text_bytes, sum(p["rows"] for p in parts))
+    gathered = Gathered.of_parts(n_columns, lambda i: _written(surveyed, CONFIDENTIAL, i, filled))
+    return disclosures_of(context, gathered, text_bytes, sum(p["rows"] for p in parts))
 
 
 def disclosures_of(context: Context, gathered: Gathered, text_bytes: Ints, n_records: int) -> tuple[Disclosure, ...]:

@@ -7,17 +7,14 @@ task then compares one range of them from all runs.
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Bytes, UInt64s
 from microagg_core.blocks.memory import RUN_UNITS, STEADY_PARTS, TASK_UNITS, grown_size
@@ -26,15 +23,20 @@ from microagg_core.data.tables.slices import Slice, Slices
 from microagg_core.data.tables.spelling import has_spellings, in_normal_form
 from microagg_core.errors import DataError
 from microagg_core.inspect.disclosures import in_percent
-from microagg_core.inspect.sketches import Sketch
+from microagg_core.inspect.samples import Sketch
+from microagg_core.release.pieces import Piece, read_ranges, sealed, unsealed
+from microagg_core.release.step import BytesOutput, JsonOutput, Output, Pieces, Rows, Run, Step, Work
 from microagg_core.release.steps.confidential import ColumnSketch, named_values, sketch_bytes
-from microagg_core.release.steps.keys import KEYS
-from microagg_core.release.steps.pieces import Piece, Range, read_ranges, sealed, unsealed
-from microagg_core.release.steps.work import Receipt, Run, Task
 from microagg_core.spec.columns import FileSchema
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.store.layout import RunLayout
 from microagg_core.store.objects import sha256_hex
+
+#: The secret under which a run hashes what names a unit.
+SALT = Output("salt", lambda salt: sealed(str(salt).encode()), lambda data: int(unsealed(data) or b""), "sealed")
+#: Digests of the units of an input part, for the buckets of each check; and the sketch of each column of a unit.
+DIGESTS, UNIT_COLUMNS = Rows("digests"), BytesOutput("unit-columns")
+#: The check of a range of digests, how many of its units repeat, and how many of these to the byte.
+REPEATED = JsonOutput("repeated", tuple[int, int, int])
 
 _SEEDS = (0x5EED, 0xF00D)
 _ODD = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
@@ -46,8 +48,6 @@ _BUCKETS = 256
 _MOST_ROWS_OF_A_PERSON = 100
 #: The share of records from which a part of the unit that repeats is refused, not told.
 _MOSTLY_REPEATS = 0.5
-#: The number of the first object of digests in a part's survey, behind that of its keys.
-FIRST_DIGESTS = KEYS + 1
 _DIGEST_BYTES = 16
 
 Pairs = UInt64s
@@ -86,17 +86,12 @@ def several_columns(spec: ReleaseSpec) -> tuple[str, ...]:
 
 def draw_salt(run: Run) -> Piece:
     """Draw the run's secret, once, and again where it is damaged; it lies with the digests and is in no message."""
-    name = run.layout.salt()
+    name = SALT.path(run.key, SALT.name)
     while True:
         data, version = run.work.versioned(name)
         if data is not None and unsealed(data) is not None:
-            return Piece(name, len(data), sha256_hex(data), "salt", 0)
-        run.work.put_if(name, sealed(str(secrets.randbits(62)).encode()), version)
-
-
-def read_salt(task: Task) -> int:
-    """The run's secret."""
-    return int(unsealed(task.pieces.read(task.layout.salt())) or b"")
+            return Piece(name, len(data), sha256_hex(data), SALT.name, 0, SALT.name)
+        run.work.put_if(name, SALT.encode(secrets.randbits(62)), version)
 
 
 def _pairs(data: bytes) -> Pairs:
@@ -115,20 +110,16 @@ class UnitDigests:
     of its own.
     """
 
-    def __init__(self, task: Task, spec: ReleaseSpec, schema: FileSchema, salt: int, n_parts: int = 1) -> None:
-        self._task, self._salt = task, salt
+    def __init__(self, work: Work, spec: ReleaseSpec, schema: FileSchema, salt: int, n_parts: int = 1) -> None:
+        self._work, self._salt = work, salt
         self._most = grown_size(RUN_UNITS, n_parts, STEADY_PARTS)
         self._checks = unit_checks(spec, schema)
         self._unit = several_columns(spec)
         self._sketches = [ColumnSketch() for _ in self._unit]
         self._held: list[list[Pairs]] = [[] for _ in self._checks]
         self._rows = 0
-        self._run = 0
         #: Records of which nobody knows whose they are, for each check.
         self.nameless = [0] * len(self._checks)
-        self.pieces: list[Piece] = []
-        #: Digests by their first byte, of every object; objects are numbered over the checks of all runs.
-        self.slices = Slices()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -156,10 +147,9 @@ class UnitDigests:
     def end(self) -> None:
         """Write what is left, and the sketch of each column of a unit of several."""
         self.flush()
-        for i, sketch in enumerate(self._sketches):
+        for sketch in self._sketches:
             if sketch.batches:
-                name = self._task.layout.survey(self._task.number, f"unit-{i}.arrows")
-                self.pieces.append(self._task.put(name, sketch_bytes(sketch.merged())))
+                self._work.write(UNIT_COLUMNS, sketch_bytes(sketch.merged()))
 
     def flush(self) -> None:
         """Write what is held; digests that begin alike lie behind each other, so a range of them is one of bytes."""
@@ -168,15 +158,10 @@ class UnitDigests:
         for check, held in enumerate(self._held):
             pairs = np.concatenate(held)
             pairs = np.take(pairs, np.argsort(_bucket_of(pairs), kind="stable"), axis=0)
-            number = FIRST_DIGESTS + self._run * len(self._checks) + check
-            self.pieces.append(self._task.put(_name(self._task.layout, self._task.number, number), pairs.tobytes()))
-            self.slices += _buckets(pairs, self._task.number, number)
+            number, index = self._work.number, self._work.count(DIGESTS)
+            self._work.send_packed(DIGESTS, pairs.tobytes(), _buckets(pairs, check, number, index))
         self._held = [[] for _ in self._checks]
-        self._rows, self._run = 0, self._run + 1
-
-
-def _name(layout: RunLayout, part: int, number: int) -> str:
-    return layout.survey(part, f"units-{number}.digests")
+        self._rows = 0
 
 
 def _bucket_of(pairs: Pairs) -> Bytes:
@@ -184,55 +169,58 @@ def _bucket_of(pairs: Pairs) -> Bytes:
     return (pairs[:, 0] >> np.uint64(56)).astype(np.uint8)
 
 
-def _buckets(pairs: Pairs, part: int, number: int) -> Slices:
-    """Where the digests of each first byte lie in an object."""
+def _buckets(pairs: Pairs, check: int, part: int, number: int) -> Slices:
+    """Where the digests of each first byte lie in an object; the buckets of checks are numbered on."""
     ends = np.cumsum(np.bincount(_bucket_of(pairs), minlength=_BUCKETS))
     edges = [0, *ends.tolist()]
     return Slices.of(
-        Slice(part, number, bucket, a * _DIGEST_BYTES, b * _DIGEST_BYTES, b - a, _sum_of(pairs[a:b]))
+        Slice(part, number, check * _BUCKETS + bucket, a * _DIGEST_BYTES, b * _DIGEST_BYTES, b - a, _sum_of(pairs[a:b]))
         for bucket, (a, b) in enumerate(pairwise(edges))
         if b > a
     )
 
 
-def unit_tasks(receipts: Sequence[Receipt], n_checks: int, run: Run) -> list[Task]:
-    """Tasks that look for repeated units, each over a range of digests from all objects of one check."""
-    array = Slices.joined(receipt.slices for receipt in receipts).array
-    tasks: list[Task] = []
-    for check in range(n_checks):
-        mine = array[(array["object"] >= FIRST_DIGESTS) & (_check_of(array["object"], n_checks) == check)]
-        digests = np.bincount(mine["destination"], mine["rows"], _BUCKETS).astype(np.int64)
+def deal_digests(slices: Slices) -> list[Slices]:
+    """Share out all parts' digests to tasks, each a range of the buckets of one check."""
+    dealt: list[Slices] = []
+    check_of = slices.array["destination"] // _BUCKETS
+    for check in np.unique(check_of).tolist():
+        array = slices.array[check_of == check]
+        bucket = array["destination"] % _BUCKETS
+        digests = np.bincount(bucket, array["rows"], _BUCKETS).astype(np.int64)
         # Neighbouring buckets of an object lie behind each other, so that they are read together.
-        mine["destination"] = ((np.cumsum(digests) - digests) // TASK_UNITS)[mine["destination"]]
-        sent = Slices(mine).by_destination(int(mine["destination"].max(initial=0)) + 1)
-        wanted = [slices for slices in sent if len(slices)]
-        tasks += [Task("units", len(tasks) + place, run, slices) for place, slices in enumerate(wanted)]
-    return tasks
+        of_bucket = (np.cumsum(digests) - digests) // TASK_UNITS
+        array["destination"] = of_bucket[bucket]
+        sent = Slices(array).by_destination(int(of_bucket.max()) + 1)
+        for of_range in sent:
+            of_range.array["destination"] = check
+        dealt += [of_range for of_range in sent if len(of_range)]
+    return dealt
 
 
-def _check_of(number: NDArray[np.integer[Any]] | int, n_checks: int) -> Any:
-    """The check for which an object was written."""
-    return (number - FIRST_DIGESTS) % n_checks
-
-
-def check_units(task: Task) -> Receipt:
+def check_units(work: Work) -> int:
     """Count repeated units in a range of digests; the receipt's rows are the repetitions in whatever spelling.
-
-    Where there are some, its piece has how many repeat to the byte.
 
     Raises:
         DamagedWorkError: digests are gone or not what was written.
     """
-    ranges = [
-        Range(_name(task.layout, s.maker, s.object), s.start, s.end, s.checksum, "survey", s.maker) for s in task.slices
-    ]
-    runs = read_ranges(task.run.work, ranges, lambda data: _sum_of(_pairs(data)))
+    runs = read_ranges(work.run.work, work.ranges(DIGESTS), lambda data: _sum_of(_pairs(data)))
     suspects = suspicious([_pairs(run) for run in runs])
     repeated = count_repeated(suspects & np.array([~np.uint64(0), ~_SPELLING]))
-    if not repeated:
-        return Receipt(task.step, task.number, 0, ())
-    exact = task.put(task.layout.survey(task.number, "repeated.json"), json.dumps(count_repeated(suspects)).encode())
-    return Receipt(task.step, task.number, repeated, (exact,))
+    if repeated:
+        work.write(REPEATED, (work.slices(DIGESTS)[0].destination, repeated, count_repeated(suspects)))
+    return repeated
+
+
+UNITS = Step(
+    name="units",
+    stage="survey",
+    per="range of digests",
+    does=check_units,
+    receives=(DIGESTS,),
+    deals=deal_digests,
+    writes=(REPEATED,),
+)
 
 
 def suspicious(runs: Sequence[Pairs]) -> Pairs:
@@ -257,19 +245,16 @@ def count_repeated(pairs: Pairs) -> int:
     return int(np.sum(np.all(ordered[1:] == ordered[:-1], axis=1)))
 
 
-def refuse_repeated_units(
-    spec: ReleaseSpec, checks: Sequence[UnitCheck], tasks: Sequence[Task], receipts: Sequence[Receipt]
-) -> None:
+def refuse_repeated_units(spec: ReleaseSpec, checks: Sequence[UnitCheck], written: Pieces) -> None:
     """Stop where a unit has more than one record, or may have under ids that differ only in spelling.
 
     Raises:
         DataError: naming the column(s) and how many records repeat.
     """
     repeated, exact = [0] * len(checks), [0] * len(checks)
-    for task, receipt in zip(tasks, receipts, strict=True):
-        check = _check_of(task.slices[0].object, len(checks))
-        repeated[check] += receipt.rows
-        exact[check] += sum(json.loads(task.run.pieces(receipt.pieces).read(p.name)) for p in receipt.pieces)
+    for place, count, to_the_byte in written.read_all(REPEATED):
+        repeated[place] += count
+        exact[place] += to_the_byte
     for check, count, to_the_byte in zip(checks, repeated, exact, strict=True):
         if to_the_byte:
             raise DataError(repeated_units(spec, check.columns, to_the_byte))

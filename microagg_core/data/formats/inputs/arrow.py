@@ -13,13 +13,13 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.ipc
 
-from microagg_core.data.formats.reading import BATCH_ROWS, PART_BYTES, FileFormat, Place, Stretch
+from microagg_core.data.formats.reading import BATCH_ROWS, PART_BYTES, InputFormat, Place, Stretch
 from microagg_core.data.places import Input
 from microagg_core.errors import DataError
 from microagg_core.store.urls import shown
 
 
-class Arrow(FileFormat):
+class Arrow(InputFormat):
     """A stretch's place is its first record batch and the one behind its last."""
 
     name = "arrow"

@@ -21,7 +21,7 @@ import pyarrow.csv
 from microagg_core.data.formats.csv_bytes import RANGE_BYTES, CsvBytes, Quoting, even_ranges, has_plain_bytes
 from microagg_core.data.formats.options import CsvInput, compression_of
 from microagg_core.data.formats.reading import (
-    FileFormat,
+    InputFormat,
     InputListing,
     InputPart,
     Place,
@@ -53,7 +53,7 @@ _LEADING_ZERO = r"^\s*[-+]?0[0-9]"
 
 
 def csv_type(name: str) -> pa.DataType:
-    """The Arrow type of a declared CSV type.
+    """Map a declared CSV type to Arrow's.
 
     >>> csv_type("date"), csv_type("decimal(9, 2)")
     (DataType(date32[day]), Decimal128Type(decimal128(9, 2)))
@@ -63,7 +63,7 @@ def csv_type(name: str) -> pa.DataType:
 
 
 def suggested_types(head: bytes, csv: CsvInput) -> dict[str, str]:
-    """Types that columns of a CSV file may be declared with, judged by its first lines.
+    """Suggest types for columns of a CSV file, judged by its first lines.
 
     ``head`` is the start of the file; its last line, which may be cut, is left out. Columns that look like
     text are not in the answer, nor are numbers with leading zeros: they are codes. A file that cannot be read
@@ -171,7 +171,7 @@ def _hint(names: list[str]) -> str:
     )
 
 
-class Csv(FileFormat):
+class Csv(InputFormat):
     """A stretch's place is its first byte and the one behind its last, where a record begins and where one ends."""
 
     name = "csv"
@@ -203,7 +203,7 @@ class Csv(FileFormat):
     def first_rows_of(
         self, file: BinaryIO, stretch: Stretch, source: Input, columns: tuple[str, ...]
     ) -> Iterator[pa.RecordBatch]:
-        """The batches of the first two blocks, of which only the first is certain to be whole.
+        """Yield the batches of the first two blocks, of which only the first is certain to be whole.
 
         Arrow reads ahead in threads that outlive the reader. Here they have a buffer to read from: one that called back
         into Python, for a file or for an encoding, would abort a process that is ending.
@@ -289,7 +289,7 @@ def _declared(dialect: CsvInput, name: str) -> pa.DataType:
 
 
 def _header(file: BinaryIO, url: str, source: Input) -> list[str]:
-    """Column names: the first line that is not empty.
+    """Read column names from the first line that is not empty.
 
     Arrow's reader would read ahead in a thread of its own, and a command that refuses the file and ends at that
     moment would be aborted by it.

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pyarrow.parquet as pq
 
-from microagg_core.data.formats.reading import BATCH_ROWS, PART_BYTES, FileFormat, Place, Stretch
+from microagg_core.data.formats.reading import BATCH_ROWS, PART_BYTES, InputFormat, Place, Stretch
 from microagg_core.data.places import Input
 from microagg_core.errors import DataError
 from microagg_core.store.urls import shown
@@ -163,7 +163,7 @@ _DECODED_ROWS, _BATCH_BYTES = 1024, 32 * 2**20
 _HONEST_PACKING = 50
 
 
-class Parquet(FileFormat):
+class Parquet(InputFormat):
     """A stretch's place is its first row group and the one behind its last."""
 
     name = "parquet"
@@ -212,7 +212,7 @@ class Parquet(FileFormat):
 
 
 def _decoded_rows(group: pa.parquet.RowGroupMetaData) -> int:
-    """Rows of a group that are decoded at once, a power of two.
+    """Bound the rows of a group that are decoded at once, by a power of two.
 
     A dictionary has a value once, however many rows have it, so no footer says what they come to: 600 rows of 1 MB were
     a file of 1.3 kB. A value is at most as long as its dictionary, which is taken for its length where it is packed as

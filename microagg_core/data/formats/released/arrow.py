@@ -95,7 +95,7 @@ def _record_batches(file: pa.ipc.RecordBatchFileReader) -> Iterator[pa.RecordBat
 
 
 def zeros_under_nulls(array: pa.Array) -> pa.Array:
-    """The same values, with nothing under the nulls but zeros or texts without length.
+    """Put zeros or texts without length under nulls; the values stay.
 
     >>> import numpy as np
     >>> masked = pa.array(np.array([7, 8]), mask=np.array([False, True]))

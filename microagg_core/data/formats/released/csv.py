@@ -155,7 +155,7 @@ def escape_formulas(table: pa.Table) -> pa.Table:
 
 
 def arrow_type(text: str) -> pa.DataType:
-    """The Arrow type that a manifest names.
+    """Parse the Arrow type that a manifest names.
 
     Raises:
         ValueError: there is no such type.

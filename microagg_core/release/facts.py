@@ -1,0 +1,126 @@
+"""Publish: what the manifest says of a release, and the audit that stays behind in the work area."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from contextlib import suppress
+
+from microagg_core.data.formats.writing import released_format
+from microagg_core.data.kinds.contract import CLAIMS_OF_A_MEAN
+from microagg_core.data.places import filled_in
+from microagg_core.group.algorithms import algorithms
+from microagg_core.group.metrics.figures import Figures
+from microagg_core.inspect.check import Check
+from microagg_core.release.manifest import AlgorithmEntry, ColumnEntry, ProtectEntry, ReleaseFacts, SeriesEntry
+from microagg_core.release.planned import Planned
+from microagg_core.release.publish import StagedPart
+from microagg_core.release.step import Receipt
+from microagg_core.release.steps.candidate import CANDIDATE
+from microagg_core.release.steps.checking import CarriedFiles
+from microagg_core.release.steps.demands import protection_of
+from microagg_core.software import software
+from microagg_core.spec.release import ReleaseSpec, TimeBudget
+from microagg_core.store.layout import ReleaseLayout, revision_name
+from microagg_core.store.objects import Store
+
+_ROLE_OF = {"quasi_identifiers": "quasi_identifier", "blocking": "blocking", "confidential": "confidential"}
+
+
+def release_id(spec: ReleaseSpec, now: datetime.datetime, given: str | None = None) -> str:
+    """The id of a release made now.
+
+    Raises:
+        SpecError: the given id cannot be the name of a release.
+
+    >>> from types import SimpleNamespace as Spec
+    >>> release_id(Spec(id="date"), datetime.datetime(2026, 11, 18))
+    '2026-11-18'
+    """
+    if given is not None:
+        return ReleaseLayout(given, revision_name(1)).id  # the layout knows what may be a name
+    return now.date().isoformat() if spec.id == "date" else spec.id
+
+
+def meant_moment(spec: ReleaseSpec, identity: str, moment: datetime.datetime) -> datetime.datetime:
+    """The moment that a release is meant for: on the day that is its id, where ids are days, else as given.
+
+    >>> from types import SimpleNamespace as Spec
+    >>> meant_moment(Spec(id="date"), "2026-11-01", datetime.datetime(2026, 11, 18, 3)).isoformat()
+    '2026-11-01T03:00:00'
+    """
+    if spec.id == "date":
+        with suppress(ValueError):  # the command gave it another id
+            return datetime.datetime.combine(datetime.date.fromisoformat(identity), moment.timetz())
+    return moment
+
+
+def settled_spec(spec: ReleaseSpec, identity: str, moment: datetime.datetime) -> ReleaseSpec:
+    """The spec of one release: with the input that it has on the day that it is meant for."""
+    url = filled_in(spec.input.url, identity, meant_moment(spec, identity, moment).date())
+    return spec.model_copy(update={"input": spec.input.model_copy(update={"url": url})})
+
+
+def release_facts(
+    planned: Planned,
+    identity: str,
+    now: datetime.datetime,
+    losses: Figures,
+    checks: Sequence[Check],
+    series: SeriesEntry | None = None,
+    carried: CarriedFiles | None = None,
+) -> ReleaseFacts:
+    """What the manifest says, but for its revision and parts.
+
+    How many are withheld is the operator's to know; of a later night of a series, in which rows are carried, not even
+    whether any are.
+    """
+    spec, schema, outline = planned.context.spec, planned.context.schema, planned.outline
+    other = (kind for kind in planned.encoding.kinds if kind.claims != CLAIMS_OF_A_MEAN)
+    claims = {kind.name: tuple(sorted(kind.claims)) for kind in other}
+    return ReleaseFacts(
+        name=spec.name,
+        id=identity,
+        created=now.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        k=spec.k,
+        unit="row" if spec.unit == "row" else "units",
+        rows=int(outline.rows.sum()) + (carried.rows if carried else 0),
+        suppressed=None if carried else "at least k" if outline.suppressed_rows else 0,
+        columns=tuple(
+            ColumnEntry(name=c.name, type=str(t), role=_ROLE_OF[c.role], claims=claims.get(c.name))  # type: ignore[arg-type]
+            for c, t in zip(schema.released, schema.released_types, strict=True)
+        ),
+        about=spec.about,
+        **released_format(spec.output).in_manifest(),
+        algorithm=AlgorithmEntry(
+            name=spec.algorithm.name,
+            parameters=algorithms()[spec.algorithm.name].with_defaults(spec.algorithm.parameters),
+        ),
+        refine={"seconds": spec.refine.seconds} if isinstance(spec.refine, TimeBudget) else spec.refine,
+        reproducible=spec.reproducible,
+        seed=spec.seed,
+        undersized=spec.blocks.undersized,
+        missing=spec.missing,
+        rounding={kind.name: kind.applied_rule for kind in planned.encoding.kinds},
+        protect={
+            demand.column: ProtectEntry(**demand.promise()) for demand in protection_of(planned.context).of_groups
+        },
+        series=series,
+        losses=losses,
+        checks=tuple(checks),
+        software=software(),
+    )
+
+
+def staged_parts(work: Store, checked: Sequence[Receipt]) -> list[StagedPart]:
+    """The files that the gate let pass, as its receipts have them; files without rows stay behind.
+
+    A receipt names the file with the checksum of the very bytes that the gate read. It comes from the worker that read
+    them, not from the work area, where anything may have been changed since.
+    """
+    parts = []
+    for receipt in checked:
+        if receipt.rows or len(checked) == 1:
+            candidate = receipt.piece(CANDIDATE)
+            parts.append(StagedPart(work, candidate.name, receipt.rows, candidate.bytes, candidate.sha256))
+    return parts

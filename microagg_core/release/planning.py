@@ -1,0 +1,144 @@
+"""Plan: strata from keys, cuts for blocks that are too large, partitions; and what looks unwise.
+
+The same is found out of rows in memory, for what a plan of them would be refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from microagg_core.arrays import Ints
+from microagg_core.blocks.cuts import Tree
+from microagg_core.blocks.holding import Holding
+from microagg_core.blocks.plan import BlockPlan, default_max_records, plan_blocks
+from microagg_core.blocks.strata import IDENTIFYING, LEAST_LABELLED, ROWS, Strata, StrataRules, plan_strata
+from microagg_core.data.formats.reading import BATCH_ROWS, InputPart
+from microagg_core.errors import DataError
+from microagg_core.group.algorithms import algorithms
+from microagg_core.inspect.disclosures import Disclosure, in_percent
+from microagg_core.release.context import Context, usable_moments
+from microagg_core.release.records import PartBatch
+from microagg_core.release.steps.cuts import cut_strata
+from microagg_core.release.steps.keys import merge_keys
+from microagg_core.release.steps.survey import PartSurvey, Survey, disclosures_of
+from microagg_core.release.wiring import StepsDone
+from microagg_core.spec.columns import FileSchema, resolve_schema
+from microagg_core.spec.release import ReleaseSpec
+
+
+def refuse_unwise(spec: ReleaseSpec, survey: Survey) -> None:
+    """Stop for what looks unwise until the spec acknowledges it by name.
+
+    Raises:
+        DataError: what confidential columns would disclose.
+    """
+    problems = [one.refusal() for one in survey.disclosures if one.is_refused and not is_acknowledged(spec, one)]
+    if problems:
+        raise DataError("\n".join(problems))
+
+
+def is_acknowledged(spec: ReleaseSpec, one: Disclosure) -> bool:
+    """Whether the spec names all columns of what would be disclosed."""
+    return one.is_acknowledged(getattr(spec.acknowledge, one.what))
+
+
+def told(spec: ReleaseSpec, survey: Survey) -> tuple[str, ...]:
+    """What is not refused, and is said until the spec acknowledges it by name."""
+    weak = [one for one in survey.disclosures if not one.is_refused and not is_acknowledged(spec, one)]
+    return (*(one.refusal() for one in weak), *survey.remarks)
+
+
+def refuse_identifying_labels(schema: FileSchema, survey: Survey, keys: pa.Table) -> None:
+    """Stop where a blocking column names records rather than what they have in common.
+
+    Arrivals of a night are few, and may each be alone with their blocking value: nights are not looked at.
+
+    Raises:
+        DataError: naming the column.
+    """
+    rows = survey.rows
+    # No column has more values than there are keys.
+    if survey.arrivals < rows or rows < LEAST_LABELLED or keys.num_rows <= IDENTIFYING * rows:
+        return
+    for i, column in enumerate(schema.blocking):
+        counts = keys.group_by(f"b{i}").aggregate([(ROWS, "sum")])[f"{ROWS}_sum"]
+        unique = int(pc.sum(pc.equal(counts, 1)).as_py() or 0)
+        if unique > IDENTIFYING * rows:
+            raise DataError(
+                f"blocking column {column.name!r} looks like an identifier: {in_percent(unique / rows)} of the records "
+                "have a value of their own in it, and blocking values are released as labels; give it another role"
+            )
+
+
+def strata_of(spec: ReleaseSpec, schema: FileSchema, keys: pa.Table, hold: Holding | None = None) -> Strata:
+    """Turn counted keys into strata, as the spec wants them.
+
+    Raises:
+        DataError: as :func:`plan_strata`.
+    """
+    released = {c.name: t for c, t in zip(schema.released, schema.released_types, strict=True)}
+    blocks = spec.blocks
+    rules = StrataRules(spec.k, blocks.undersized, blocks.labels, blocks.totals_known)
+    return plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold)
+
+
+def make_plan(
+    spec: ReleaseSpec,
+    context: Context,
+    survey: Survey,
+    keys: pa.Table,
+    done: StepsDone,
+    hold: Holding | None = None,
+) -> BlockPlan:
+    """The block plan; ``done`` has the survey, and does more passes over the input where blocks have to be cut.
+
+    ``hold`` says which of a night's arrivals wait for more.
+    """
+    strata = strata_of(spec, context.schema, keys, hold)
+    chosen = algorithms()[spec.algorithm.name].with_costs_of(spec.algorithm.parameters)
+    info, p = chosen.with_refinement(spec.effort), len(context.kinds)
+    limit = spec.blocks.max_records or default_max_records(info, p, spec.k, survey.row_bytes)
+    oversize = np.flatnonzero(strata.rows > limit)
+    trees: dict[int, Tree] = {}
+    leaf_rows: dict[int, Ints] = {}
+    if len(oversize):
+        trees, leaf_rows = cut_strata(context, strata, survey, oversize, limit, done)
+    return plan_blocks(
+        strata, trees, leaf_rows, info, p, spec.k, survey.row_bytes, limit, context.schema.released_schema
+    )
+
+
+@dataclass(frozen=True)
+class FirstLook:
+    """For what a plan would be refused."""
+
+    disclosures: tuple[Disclosure, ...]
+    #: Of patterns of missing values and blocking keys that too few records have; empty, if of none.
+    few: str
+
+
+def look_at(spec: ReleaseSpec, table: pa.Table) -> FirstLook:
+    """Survey some rows and plan their strata; nothing is written.
+
+    Raises:
+        SpecError: the spec's roles do not fit the columns.
+        DataError: a column cannot have its role.
+    """
+    schema = resolve_schema(spec, table.schema)
+    rough = usable_moments(schema, table.slice(0, BATCH_ROWS))
+    context = Context(spec, table.schema, (InputPart(0, ()),), rough)
+    survey = PartSurvey(context)
+    for start in range(0, table.num_rows, BATCH_ROWS):
+        survey.add(PartBatch(table.slice(start, BATCH_ROWS), start))
+    gathered = survey.confidential.gathered()
+    looked = disclosures_of(context, gathered, survey.confidential.text_bytes, survey.rows) if gathered else ()
+    refused = tuple(disclosure for disclosure in looked if disclosure.is_refused)
+    try:
+        strata_of(spec, schema, merge_keys(survey.keys))
+    except DataError as error:
+        return FirstLook(refused, error.message)
+    return FirstLook(refused, "")

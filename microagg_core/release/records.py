@@ -1,0 +1,112 @@
+"""Records: the one pass over an input part that all steps share, and which of its records take part.
+
+In a night of a series only arrivals are surveyed, planned for, scattered and checked: marks say of every record of a
+part whether it takes part. Where a task is handed no marks, all records do. The fingerprint by which a changed input is
+noticed is over all records either way, and a record's number is its position in the whole input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from microagg_core.arrays import Bools, Ints
+from microagg_core.data.formats.reading import InputPart, file_changed, read_part
+from microagg_core.errors import DataError
+from microagg_core.release.context import Context
+from microagg_core.release.step import TableOutput, Work
+
+#: What a series says of each record of an input part, in their order: whether it takes part, and whether it has waited
+#: long enough. Other columns are the series' own.
+MARKS = TableOutput("marks")
+TAKES_PART, WAITED = "takes_part", "waited"
+
+
+@dataclass(frozen=True)
+class PartBatch:
+    """Some records of an input part: all as they were read, and those that take part."""
+
+    #: The rows as they were read: what a fingerprint is made of.
+    whole: pa.Table
+    #: The record number of the first of them.
+    first_record: int
+    #: See ``MARKS``; None where all records take part.
+    marks: pa.Table | None = None
+
+    @property
+    def all_records(self) -> Ints:
+        """The record numbers of the whole batch."""
+        return np.arange(self.first_record, self.first_record + self.whole.num_rows)
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """The rows that take part."""
+        return self.whole if self.marks is None else self.whole.filter(self.marks[TAKES_PART])
+
+    @cached_property
+    def records(self) -> Ints:
+        """The record numbers of the rows that take part."""
+        return self.all_records if self.marks is None else self.all_records[np.asarray(self.marks[TAKES_PART])]
+
+    @property
+    def waited(self) -> Bools | None:
+        """Which of the rows that take part have waited long enough; None where nobody waits for anything."""
+        return None if self.marks is None else np.asarray(self.marks.filter(self.marks[TAKES_PART])[WAITED])
+
+
+def records_of_part(
+    work: Work, context: Context, number: int, first_record: int, columns: tuple[str, ...]
+) -> Iterator[PartBatch]:
+    """Read an input part batch by batch; a marked part has at least one, if need be without a record.
+
+    Args:
+        work: the task that reads; the part's marks are among its objects, or there are none.
+        context: of the run.
+        number: of the part.
+        first_record: the record number of the part's first row.
+        columns: to read.
+
+    Raises:
+        DataError: the part has not as many records as its marks.
+    """
+    part, marks = context.parts[number], work.read(MARKS) if work.has(MARKS) else None
+    rows = 0
+    for table in read_part(part, context.spec.input, columns):
+        rows += table.num_rows
+        yield PartBatch(table, first_record + rows - table.num_rows, _marked(part, marks, rows, table.num_rows))
+    if marks is not None and rows != marks.num_rows:
+        raise input_changed(part)
+    if marks is not None and rows == 0:
+        yield PartBatch(_no_rows(context, columns), first_record, marks)
+
+
+def input_changed(part: InputPart) -> DataError:
+    """What stops a release whose input is no longer what it was."""
+    return file_changed(part.files)
+
+
+def file_with(part: InputPart, context: Context, column: str, is_there: Callable[[pa.ChunkedArray], bool]) -> str:
+    """The first file of a part in which a column holds something, for a message; all of them, should none."""
+    if len(part.stretches) > 1:
+        for of_file in part.in_files():
+            if any(is_there(table[column]) for table in read_part(of_file, context.spec.input, (column,))):
+                return of_file.files
+    return part.files
+
+
+def _marked(part: InputPart, marks: pa.Table | None, end: int, rows: int) -> pa.Table | None:
+    """The marks of the batch of so many rows that ends there."""
+    if marks is None:
+        return None
+    if end > marks.num_rows:
+        raise input_changed(part)
+    return marks.slice(end - rows, rows)
+
+
+def _no_rows(context: Context, columns: tuple[str, ...]) -> pa.Table:
+    types = {column.name: column.type for column in context.schema.columns}
+    return pa.schema([pa.field(name, types[name]) for name in columns]).empty_table()

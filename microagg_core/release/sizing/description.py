@@ -1,0 +1,365 @@
+"""A release described by its size alone, and the place where it would be made: ``rows=1e9,keys=3e6,workers=100``.
+
+Of keys that nobody has counted the sizes are drawn from a distribution; the plan is then made as for a real release.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+
+from microagg_core.arrays import Floats, Ints
+from microagg_core.blocks.cuts import Cut, Tree
+from microagg_core.blocks.plan import BlockPlan, default_max_records, plan_blocks
+from microagg_core.blocks.strata import Strata
+from microagg_core.errors import SpecError
+from microagg_core.group.algorithms import algorithms
+from microagg_core.group.algorithms.info import AlgorithmInfo
+from microagg_core.spec.clusters import LocalCluster
+from microagg_core.spec.release import ReleaseSpec
+from microagg_core.store.urls import is_local
+
+Format = Literal["parquet", "csv", "arrow"]
+Sizes = Literal["zipf", "equal"]
+Order = Literal["mixed", "sorted"]
+Refinement = Literal["off", "fast", "thorough"]
+StoreKind = Literal["s3", "disk"]
+
+_SIZE = re.compile(r"([0-9.]+(?:e[+-]?[0-9]+)?)\s*([A-Za-z]*)", re.IGNORECASE)
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9, "t": 10**12}
+_UNITS |= {f"{unit}b": 10**power for unit, power in (("k", 3), ("m", 6), ("g", 9), ("t", 12))}
+_UNITS |= {f"{unit}ib": 2**power for unit, power in (("k", 10), ("m", 20), ("g", 30), ("t", 40))}
+#: What may be no number at all, or none above zero.
+_MAY_BE_ZERO = {"identifiers", "spread", "latency", "failures", "core_hour", "put", "get", "gb_month", "max_records"}
+_MAY_BE_ZERO |= {"row_bytes", "input_row_bytes", "part_rows", "blocking"}
+#: What is more than this would take the forecast itself too long.
+_MOST = {"rows": 1e11, "keys": 3e7, "workers": 1e5, "threads": 1e3, "columns": 1e4, "identifiers": 100, "blocking": 100}
+
+
+@dataclass(frozen=True)
+class Description:
+    """What is released, by whom it is worked on, and what that costs.
+
+    Attributes:
+        rows, keys: of the input: its records, and the distinct combinations of blocking values.
+        columns: quasi-identifiers and confidential columns together.
+        quasi_identifiers, blocking, identifiers: columns with these roles.
+        k, algorithm, refine, max_records: as in a spec; ``max_records=0`` leaves it to the algorithm.
+        sizes, spread: how many records a key has: all as many, or the n-th largest in proportion to ``n^-spread``.
+        order: whether records of a key lie together in the input, or anywhere.
+        row_bytes: of a row's released columns in memory; 0: as in a census.
+        input_row_bytes: of a row in the input file; 0: as in a census.
+        part_rows: rows of an input part; 0: as many as parts are cut to.
+        format, input_format: of the release, and of the input.
+        workers, threads, memory, speed: workers, threads of each, its memory, and a core's speed beside the one on
+            which the figures were measured.
+        store, latency, bandwidth, store_bandwidth: where input, work area and output lie; seconds to the first byte of
+            an answer, bytes a second of one worker, and of all of them.
+        puts, gets: requests a second that the store takes.
+        failures: of a worker, an hour.
+        core_hour, put, get, gb_month: prices: of an hour of a core, of a request, of a month of a GB.
+    """
+
+    rows: int = 1_000_000
+    keys: int = 1_000
+    columns: int = 8
+    quasi_identifiers: int = 4
+    blocking: int = 2
+    identifiers: int = 1
+    k: int = 5
+    algorithm: str = "mdav"
+    refine: Refinement = "fast"
+    max_records: int = 0
+    sizes: Sizes = "zipf"
+    spread: float = 0.6
+    order: Order = "mixed"
+    row_bytes: float = 0.0
+    input_row_bytes: float = 0.0
+    part_rows: int = 0
+    format: Format = "parquet"
+    input_format: Format = "parquet"
+    workers: int = 2
+    threads: int = 1
+    memory: int = 2 * 2**30
+    speed: float = 1.0
+    store: StoreKind = "s3"
+    latency: float = 0.02
+    bandwidth: float = 100e6
+    store_bandwidth: float = 100e9
+    puts: float = 3500.0
+    gets: float = 5500.0
+    failures: float = 0.0
+    core_hour: float = 0.04
+    put: float = 5e-6
+    get: float = 4e-7
+    gb_month: float = 0.023
+
+    @property
+    def confidential(self) -> int:
+        """Columns that are released as they are."""
+        return self.columns - self.quasi_identifiers
+
+    @property
+    def info(self) -> AlgorithmInfo:
+        """The algorithm, with the cost of what follows it."""
+        return algorithms()[self.algorithm].with_refinement(self.refine)
+
+    @property
+    def lanes(self) -> int:
+        """Tasks that are done at the same time."""
+        return self.workers * self.threads
+
+    def document(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+    def changed(self, values: Mapping[str, Any]) -> Description:
+        """The same with other values.
+
+        Raises:
+            SpecError: they do not go together.
+        """
+        return _checked(replace(self, **values))
+
+
+_FIELDS: dict[str, type[Any]] = {field.name: type(field.default) for field in fields(Description)}
+_WORDS: dict[str, tuple[str, ...]] = {
+    "sizes": get_args(Sizes),
+    "order": get_args(Order),
+    "format": get_args(Format),
+    "input_format": get_args(Format),
+    "refine": get_args(Refinement),
+    "store": get_args(StoreKind),
+}
+
+
+def read_number(text: str) -> float:
+    """A number as people write it; ValueError for anything else.
+
+    >>> read_number("1e9"), read_number("3M"), read_number("2GiB")
+    (1000000000.0, 3000000.0, 2147483648.0)
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or match[2].lower() not in _UNITS:
+        raise ValueError(text)
+    number = float(match[1]) * _UNITS[match[2].lower()]
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+def read_description(text: str, given: Mapping[str, Any] | None = None) -> Description:
+    """A description as it is written, ``name=value`` with commas between; ``given`` is known from elsewhere.
+
+    Raises:
+        SpecError: a name or a value that is none, or values that do not go together.
+
+    >>> read_description("rows=1e9, keys=3M, memory=2GiB").keys
+    3000000
+    """
+    values = dict(given or {})
+    for one in filter(None, (part.strip() for part in text.split(","))):
+        name, is_set, value = (piece.strip() for piece in one.partition("="))
+        if not is_set or name not in _FIELDS:
+            raise SpecError(f"--describe: {name!r} is not known; write NAME=VALUE with one of {_listed(_FIELDS)}")
+        values[name] = _value(name, value)
+    return Description().changed(values)
+
+
+def _value(name: str, text: str) -> Any:
+    if name == "algorithm":
+        return text
+    if name in _WORDS:
+        if text not in _WORDS[name]:
+            raise SpecError(f"--describe: {name} is one of {_listed(_WORDS[name])} (got {text!r})")
+        return text
+    try:
+        number = read_number(text)
+    except ValueError:
+        raise SpecError(f"--describe: {name} is a number such as 1e9, 3M or 2GiB (got {text!r})") from None
+    if number <= 0 and name not in _MAY_BE_ZERO:
+        raise SpecError(f"--describe: {name} must be above 0 (got {text!r})")
+    if number > _MOST.get(name, math.inf):
+        raise SpecError(f"--describe: {name} must be at most {_MOST[name]:,.0f} (got {text!r})")
+    if _FIELDS[name] is int and number != int(number):
+        raise SpecError(f"--describe: {name} is a whole number (got {text!r})")
+    return _FIELDS[name](number)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+def _checked(description: Description) -> Description:
+    one = description
+    if one.algorithm not in algorithms():
+        raise SpecError(f"--describe: {one.algorithm!r} is no algorithm; choose one of {_listed(algorithms())}")
+    info = algorithms()[one.algorithm]
+    problem = info.refuses(one.k, one.quasi_identifiers)
+    if problem:
+        raise SpecError(f"--describe: {problem}")
+    if one.quasi_identifiers > one.columns:
+        raise SpecError(
+            f"--describe: columns={one.columns} are fewer than quasi_identifiers={one.quasi_identifiers}; "
+            "columns are quasi-identifiers and confidential ones together"
+        )
+    if one.rows < one.k:
+        raise SpecError(f"--describe: rows={one.rows} are fewer than k={one.k}")
+    if one.keys > one.rows:
+        raise SpecError(f"--describe: keys={one.keys} are more than rows={one.rows}")
+    if one.max_records and one.max_records < 2 * one.k:
+        raise SpecError(f"--describe: max_records={one.max_records} is below twice k={one.k}")
+    return one
+
+
+# --- What a spec says of it ----------------------------------------------------------------------------------
+
+
+def described(spec: ReleaseSpec) -> dict[str, Any]:
+    """Values of a description, by name.
+
+    Raises:
+        SpecError: the spec's refinement ends by the clock.
+    """
+    if not isinstance(spec.refine, str):
+        raise SpecError("refine: seconds for each block cannot be described; add --set refine=off, fast or thorough")
+    roles = spec.roles
+    values: dict[str, Any] = {
+        "columns": len(roles.quasi_identifiers) + len(roles.confidential),
+        "quasi_identifiers": len(roles.quasi_identifiers),
+        "blocking": len(roles.blocking),
+        "identifiers": len(roles.identifiers),
+        "k": spec.k,
+        "algorithm": spec.algorithm.name,
+        "refine": spec.refine,
+        "max_records": spec.blocks.max_records or 0,
+        "format": spec.output.format,
+        "store": "disk" if is_local(spec.work.url) else "s3",
+    }
+    if not roles.blocking:
+        values["keys"] = 1
+    if isinstance(spec.cluster, LocalCluster):
+        cluster = spec.cluster
+        values |= {"workers": cluster.workers, "threads": cluster.threads, "memory": cluster.memory_bytes}
+    return values
+
+
+# --- A plan of it ------------------------------------------------------------------------------------------------
+
+
+#: Bytes of a released or blocking column in memory, and of an input row besides: a census with short codes.
+_COLUMN_BYTES, _IDENTIFIER_BYTES = 5.2, 12.0
+
+
+def row_bytes(description: Description) -> float:
+    """Bytes in memory of what travels of a row."""
+    return description.row_bytes or _COLUMN_BYTES * (description.columns + description.blocking)
+
+
+def input_row_bytes(description: Description) -> float:
+    """Bytes of a row of the input before compression."""
+    if description.input_row_bytes:
+        return description.input_row_bytes
+    return row_bytes(description) + _IDENTIFIER_BYTES * description.identifiers
+
+
+def sizes_of_keys(description: Description) -> Ints:
+    """Records of each key, the largest first.
+
+    >>> sizes_of_keys(Description(rows=10, keys=4, sizes="equal")).tolist()
+    [3, 3, 2, 2]
+    """
+    share = _shares(description)
+    bounds = np.rint(np.cumsum(share) * description.rows).astype(np.int64)
+    return -np.sort(-np.diff(bounds, prepend=0))
+
+
+def _shares(description: Description) -> Floats:
+    rank = np.arange(1, description.keys + 1, dtype=np.float64)
+    weight = rank**-description.spread if description.sizes == "zipf" else np.ones_like(rank)
+    shares: Floats = weight / weight.sum()
+    return shares
+
+
+def draw_plan(description: Description) -> BlockPlan:
+    """The plan, by the planner of real releases; keys below k are merged with their neighbours.
+
+    Raises:
+        DataError: a block has more records than the algorithm can take.
+
+    >>> draw_plan(Description(rows=100_000, keys=100)).n_blocks
+    100
+    """
+    strata = _strata(description)
+    info, p, k = description.info, description.quasi_identifiers, description.k
+    width = row_bytes(description)
+    limit = description.max_records or default_max_records(info, p, k, width)
+    trees, leaf_rows = _cut(strata.rows, limit)
+    return plan_blocks(strata, trees, leaf_rows, info, p, k, width, limit, _released(description))
+
+
+def _strata(description: Description) -> Strata:
+    rows = _merged(sizes_of_keys(description), description.k)
+    # The largest keys are anywhere among the others, as they are by their labels.
+    rows = np.random.default_rng(0).permutation(rows)
+    numbers = np.arange(len(rows))
+    return Strata(
+        key_hashes=np.arange(description.keys, dtype=np.uint64),
+        stratum_of_hash=np.minimum(np.arange(description.keys), len(rows) - 1),
+        hash_seed=0,
+        rows=rows,
+        pattern=np.zeros(len(rows), dtype=np.uint64),
+        label=numbers,
+        depth=np.full(len(rows), description.blocking),
+        n_keys=np.ones(len(rows), dtype=np.int64),
+        labels=pa.table({"label": numbers}),
+        suppressed_keys=0,
+        suppressed_rows=0,
+        undersized_keys=0,
+    )
+
+
+def _merged(sizes: Ints, k: int) -> Ints:
+    """Sizes in descending order, those below k put together until they reach it."""
+    small = np.searchsorted(-sizes, -k, side="right")
+    if small == len(sizes):
+        return sizes
+    few = sizes[small:]
+    joined = np.bincount((np.cumsum(few) - few) // k, few).astype(np.int64)
+    joined = joined[joined > 0]
+    lacking = joined < k
+    spare = int(joined[lacking].sum())
+    kept = np.append(sizes[:small], joined[~lacking])
+    kept[-1] += spare
+    return kept
+
+
+def _cut(rows: Ints, limit: int) -> tuple[dict[int, Tree], dict[int, Ints]]:
+    """The cuts of strata above the limit: in halves, until all are below it."""
+    trees: dict[int, Tree] = {}
+    leaf_rows: dict[int, Ints] = {}
+    for number in np.flatnonzero(rows > limit).tolist():
+        levels = int(np.ceil(np.log2(rows[number] / limit)))
+        trees[number] = _halved(levels)
+        leaves = 1 << levels
+        leaf_rows[number] = np.diff(np.arange(leaves + 1) * int(rows[number]) // leaves)
+    return trees, leaf_rows
+
+
+def _halved(levels: int) -> Tree:
+    return Cut(0, 0.0, _halved(levels - 1), _halved(levels - 1)) if levels else None
+
+
+def _released(description: Description) -> pa.Schema:
+    """Columns as wide as those of the release."""
+    own = row_bytes(description) * description.columns / (description.columns + description.blocking)
+    quasi = [pa.field(f"q{j}", pa.float64()) for j in range(description.quasi_identifiers)]
+    width = max(1, int((own - 8 * len(quasi)) / max(1, description.confidential)))
+    hidden = [pa.field(f"c{j}", pa.binary(width)) for j in range(description.confidential)]
+    return pa.schema([*(pa.field(f"b{j}", pa.string()) for j in range(description.blocking)), *quasi, *hidden])

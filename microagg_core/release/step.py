@@ -1,0 +1,526 @@
+"""Steps, declared once: what makes a task, what a task reads, what it writes, and the function that does it.
+
+From the declaration follow the names of objects, the wiring of reads, resuming by receipts, ``microagg step``, the
+forecast of a plan and the table of steps in ``flows/README.md``. A task names everything that it reads from the work
+area, with checksums; its receipt lists what it wrote in the same way, and says which task it is the receipt of, down to
+these checksums. While a receipt and its objects are there the same task is not done twice, and whatever an early step
+does anew with another outcome makes the receipts of later steps those of other tasks. Nothing in a task or a receipt is
+a value of a record or a blocking label, so both may be logged, pickled and shown.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from microagg_core.arrays import Ints
+from microagg_core.blocks.memory import OBJECT_BYTES, RUN_BYTES, STEADY_BYTES, grown_size
+from microagg_core.data.tables.slices import (
+    Slice,
+    Slices,
+    join_slices,
+    read_slice,
+    read_together,
+    to_bytes,
+    write_slices,
+)
+from microagg_core.plain import from_json, to_json
+from microagg_core.release.pieces import (
+    Digest,
+    Piece,
+    Place,
+    Range,
+    all_there,
+    read_pieces,
+    read_ranges,
+    read_sealed,
+    sealed,
+)
+from microagg_core.store.layout import RunLayout
+from microagg_core.store.objects import Store, sha256_hex
+
+FORMAT_VERSION = 7
+#: The stages of a release, in their order.
+STAGES = ("survey", "plan", "scatter", "anonymize", "validate", "measure", "publish", "report")
+#: Contents of a step's objects that are read at once: together they are smaller than the rows that a worker holds.
+_AT_ONCE = 16
+
+T = TypeVar("T")
+
+
+# --- Objects -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Output(Generic[T]):
+    """Objects of one kind that tasks write: their name in the work area, and how a value becomes bytes and back."""
+
+    name: str
+    encode: Callable[[T], bytes]
+    decode: Callable[[bytes], T]
+    ending: str
+
+    def path(self, run: str, step: str, number: int = 0, index: int = 0) -> str:
+        """Name the object of a task; a task that writes several numbers them by ``index``.
+
+        >>> TableOutput("sample").path("3f9a", "survey", 2)
+        'runs/3f9a/survey/sample-00002.arrows'
+        """
+        return RunLayout(run).object(step, self.name, number, index, self.ending)
+
+
+class JsonOutput(Output[T]):
+    """Objects that hold a dataclass, or plain values, as JSON."""
+
+    def __init__(self, name: str, kind: type[T]) -> None:
+        super().__init__(name, to_json, lambda data: from_json(kind, data), "json")
+
+
+class TableOutput(Output[pa.Table]):
+    """Objects that hold a table."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, to_bytes, read_slice, "arrows")
+
+
+class BytesOutput(Output[bytes]):
+    """Objects that hold bytes as they are."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, bytes, bytes, "bytes")
+
+
+class Rows(Output[pa.Table]):
+    """Rows on their way to tasks of other steps: objects that are cut by destination, of which readers get ranges."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, to_bytes, read_slice, "slices")
+
+
+# --- Declarations --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Step:
+    """A step of a release.
+
+    Attributes:
+        name: of its tasks, receipts and objects.
+        stage: the stage that does it.
+        per: what makes a task of it ("part", "partition", "file", ...).
+        does: the work of one task; returns how many rows it was about.
+        reads_input: whether a task reads an input part, whose number is its own.
+        knows: objects of the whole run.
+        same: objects that the task of the same number of a step with the same ``per`` wrote, where there are any.
+        all: objects of all tasks.
+        ranges_of: objects of the whole run of which it reads ranges, by what it knows.
+        receives: rows that tasks send to the task's number.
+        deals: shares rows out to tasks where their destinations are not the tasks' numbers.
+        writes, sends: what it writes; rows that it sends.
+        is_gate: whether it is done at every run, as it never trusts what it found before.
+        by_itself: whether its stage does it at its end, without a line that asks for it.
+        tells: makes a sentence for the operator of what all tasks of such a step wrote, or raises what stops the run.
+    """
+
+    name: str
+    stage: str
+    per: str
+    does: Callable[[Work], int]
+    reads_input: bool = False
+    knows: tuple[Output[Any], ...] = ()
+    same: tuple[Output[Any], ...] = ()
+    all: tuple[Output[Any], ...] = ()
+    ranges_of: tuple[Rows, ...] = ()
+    receives: tuple[Rows, ...] = ()
+    deals: Callable[[Slices], list[Slices]] | None = None
+    writes: tuple[Output[Any], ...] = ()
+    sends: tuple[Rows, ...] = ()
+    is_gate: bool = False
+    by_itself: bool = False
+    tells: Callable[[Pieces], str] | None = None
+
+
+class Companion(Protocol):
+    """Looks at the rows that a step reads anyway."""
+
+    def add(self, rows: Any) -> None:
+        """Take in the next rows, in the form that the step has them."""
+
+    def end(self) -> int:
+        """Write what was made of them; return how many rows that was."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CompanionStep:
+    """What another room has a step do besides: it reads, writes and sends as if the step's declaration said so.
+
+    Attributes:
+        step: the name of the step.
+        starts: begins a task, given what is planned; None where the task is not one for it.
+        knows, same, writes, sends: as of a :class:`Step`; what is not there is not read.
+    """
+
+    step: str
+    starts: Callable[[Work, Any], Companion | None]
+    knows: tuple[Output[Any], ...] = ()
+    same: tuple[Output[Any], ...] = ()
+    writes: tuple[Output[Any], ...] = ()
+    sends: tuple[Rows, ...] = ()
+
+
+# --- Tasks and receipts --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run's folder in the work area."""
+
+    work: Store
+    key: str
+
+    @property
+    def layout(self) -> RunLayout:
+        return RunLayout(self.key)
+
+    def put(self, output: Output[Any], data: bytes, step: str, number: int = 0, index: int = 0) -> Piece:
+        """Write an object, for good before any receipt names it, and account for it."""
+        name = output.path(self.key, step, number, index)
+        self.work.put(name, data, durable=True)
+        return Piece(name, len(data), sha256_hex(data), step, number, output.name, index)
+
+    def pieces(self, pieces: Iterable[Piece]) -> Pieces:
+        return Pieces(self, tuple(pieces))
+
+    def forget(self, places: Iterable[Place]) -> None:
+        """Take what these tasks made for not done, because it is damaged."""
+        self.work.delete_many([self.layout.receipt(step, number) for step, number in places])
+
+
+@dataclass(frozen=True)
+class Sent:
+    """Rows that a task is sent by the tasks of a step."""
+
+    step: str
+    output: str
+    slices: Slices
+
+
+@dataclass(frozen=True)
+class Task:
+    """One piece of work: its step, its number within it, the objects that it reads, and the rows that it is sent."""
+
+    step: str
+    number: int
+    run: Run
+    reads: tuple[Piece, ...] = ()
+    sent: tuple[Sent, ...] = ()
+    format_version: int = FORMAT_VERSION
+
+    def digest(self) -> str:
+        """Tell this task from all others, those of the same name included that read other content."""
+        reads = [(piece.name, piece.sha256) for piece in self.reads]
+        sent = [(rows.step, rows.output, sha256_hex(rows.slices.to_bytes())) for rows in self.sent]
+        return Digest().add(self.step, self.number, reads, sent, self.format_version).hex()
+
+    def to_bytes(self) -> bytes:
+        reads = [piece.__dict__ for piece in self.reads]
+        plain = {"step": self.step, "number": self.number, "reads": reads, "version": self.format_version}
+        return _with_slices(plain, [(rows.step, rows.output, rows.slices) for rows in self.sent])
+
+    @classmethod
+    def from_bytes(cls, data: bytes, run: Run) -> Task:
+        plain, sent = _without_slices(data)
+        reads = tuple(Piece(**piece) for piece in plain["reads"])
+        return cls(plain["step"], plain["number"], run, reads, tuple(Sent(*rows) for rows in sent), plain["version"])
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a task did: the objects it wrote, the rows in them, and figures for the plan and the log."""
+
+    step: str
+    number: int
+    rows: int
+    pieces: tuple[Piece, ...] = ()
+    #: Where the rows that it sends lie, by the names of outputs.
+    sent: tuple[tuple[str, Slices], ...] = ()
+    #: The digest of the task that it is the receipt of.
+    task: str = ""
+    seconds: float = 0.0
+    #: Of the thread that did it, once it was done.
+    cpu_seconds: float = 0.0
+    kernel_seconds: float = 0.0
+    peak_bytes: int = 0
+    format_version: int = FORMAT_VERSION
+
+    def piece(self, output: Output[Any]) -> Piece:
+        """Find the only object of an output."""
+        (piece,) = (piece for piece in self.pieces if piece.output == output.name)
+        return piece
+
+    def slices(self, output: Rows) -> Slices:
+        return Slices.joined(slices for name, slices in self.sent if name == output.name)
+
+    def to_bytes(self) -> bytes:
+        plain = {**self.__dict__, "pieces": [list(piece.__dict__.values()) for piece in self.pieces]}
+        del plain["sent"]
+        return _with_slices(plain, [("", name, slices) for name, slices in self.sent])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Receipt | None:
+        """Read what :meth:`to_bytes` gives; None where another version wrote it."""
+        if json.loads(data.partition(b"\n")[0]).get("format_version") != FORMAT_VERSION:
+            return None
+        plain, sent = _without_slices(data)
+        pieces = tuple(Piece(*piece) for piece in plain.pop("pieces"))
+        return cls(**plain, pieces=pieces, sent=tuple((name, slices) for _, name, slices in sent))
+
+
+def _with_slices(plain: dict[str, Any], sent: Sequence[tuple[str, str, Slices]]) -> bytes:
+    """A line of JSON; behind it the arrays of slices."""
+    lengths = [(step, output, len(slices)) for step, output, slices in sent]
+    line = json.dumps({**plain, "sent": lengths}, separators=(",", ":")).encode()
+    return b"\n".join([line, Slices.joined(slices for _, _, slices in sent).to_bytes()])
+
+
+def _without_slices(data: bytes) -> tuple[dict[str, Any], list[tuple[str, str, Slices]]]:
+    line, _, array = data.partition(b"\n")
+    plain, slices, start, sent = json.loads(line), Slices.from_bytes(array), 0, []
+    for step, output, length in plain.pop("sent"):
+        sent.append((step, output, slices[start : start + length]))
+        start += length
+    return plain, sent
+
+
+def save_receipt(task: Task, receipt: Receipt) -> None:
+    """Write a task's receipt: from now on it is done."""
+    task.run.work.put(task.run.layout.receipt(task.step, task.number), sealed(receipt.to_bytes()))
+
+
+def load_receipt(task: Task) -> Receipt | None:
+    """Read the receipt of exactly this task, if it was done before and all its objects are still there."""
+    data = read_sealed(task.run.work, task.run.layout.receipt(task.step, task.number))
+    receipt = None if data is None else Receipt.from_bytes(data)
+    if receipt is None or receipt.task != task.digest():
+        return None
+    return receipt if all_there(task.run.work, receipt.pieces) else None
+
+
+# --- Reading -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Objects that were written, by their outputs; the one way to read them back."""
+
+    run: Run
+    pieces: tuple[Piece, ...]
+
+    def of(self, output: Output[Any]) -> list[Piece]:
+        return [piece for piece in self.pieces if piece.output == output.name]
+
+    def has(self, output: Output[Any]) -> bool:
+        return any(piece.output == output.name for piece in self.pieces)
+
+    def piece(self, output: Output[Any]) -> Piece:
+        """Find the only object of an output."""
+        (piece,) = self.of(output)
+        return piece
+
+    def read(self, output: Output[T]) -> T:
+        """Read the only object of an output.
+
+        Raises:
+            DamagedWorkError: it is gone, or not what was written.
+        """
+        return self.read_of(output, [self.piece(output)])[0]
+
+    def read_all(self, output: Output[T], index: int | None = None) -> list[T]:
+        """Read all objects of an output, or those with an index; looks at all before it says which are damaged.
+
+        Raises:
+            DamagedWorkError: naming the makers of all that are gone or not what was written.
+        """
+        return self.read_of(output, [piece for piece in self.of(output) if index in (None, piece.index)])
+
+    def read_of(self, output: Output[T], pieces: Sequence[Piece]) -> list[T]:
+        return [output.decode(data) for data in read_pieces(self.run.work, pieces)]
+
+    def each(self, output: Output[T]) -> Iterator[tuple[Piece, T]]:
+        """Read all objects of an output, some at a time."""
+        pieces = self.of(output)
+        for first in range(0, len(pieces), _AT_ONCE):
+            batch = pieces[first : first + _AT_ONCE]
+            yield from zip(batch, self.read_of(output, batch), strict=True)
+
+    def load(self, output: Output[T]) -> T:
+        """Read the only object of an output, once a process."""
+        return _loaded(self.run, output, self.piece(output))  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=8)
+def _loaded(run: Run, output: Output[Any], piece: Piece) -> Any:
+    return run.pieces([piece]).read(output)
+
+
+# --- Doing a task --------------------------------------------------------------------------------------------
+
+
+class Work:
+    """A task that is being done: what it reads, and what it has written so far."""
+
+    def __init__(self, task: Task, companions: Sequence[CompanionStep] = ()) -> None:
+        self.task, self.run, self.number = task, task.run, task.number
+        self.reads = task.run.pieces(task.reads)
+        self.pieces: list[Piece] = []
+        self.kernel_seconds = 0.0
+        self._companions = companions
+        self._sent: dict[str, list[Slices]] = {}
+
+    # --- What it reads ---
+
+    def has(self, output: Output[Any]) -> bool:
+        return self.reads.has(output)
+
+    def read(self, output: Output[T]) -> T:
+        """Read the only object of an output among those that the task reads."""
+        return self.reads.read(output)
+
+    def load(self, output: Output[T]) -> T:
+        """Read an object of the whole run, once a process."""
+        return self.reads.load(output)
+
+    def slices(self, output: Rows) -> Slices:
+        """Where the rows lie that the task is sent."""
+        return Slices.joined(rows.slices for rows in self.task.sent if rows.output == output.name)
+
+    def ranges(self, output: Rows) -> list[Range]:
+        """The ranges of bytes of the rows that the task is sent."""
+        return [
+            Range(
+                output.path(self.run.key, rows.step, one.maker, one.object),
+                one.start,
+                one.end,
+                one.checksum,
+                rows.step,
+                one.maker,
+            )
+            for rows in self.task.sent
+            if rows.output == output.name
+            for one in rows.slices
+        ]
+
+    def gather(self, output: Rows, maker: pa.Field | None = None) -> pa.Table | None:
+        """Read the rows that the task is sent, in the order of their makers; None where there are none.
+
+        ``maker`` names a column more, with the number of the task that sent each row.
+
+        Raises:
+            DamagedWorkError: an object in the work area is not what was written.
+        """
+        contents = read_ranges(self.run.work, self.ranges(output), zlib.crc32)
+        if not contents:
+            return None
+        table = read_together(contents)
+        if maker is None:
+            return table
+        slices = self.slices(output).array
+        makers = np.repeat(slices["maker"], slices["rows"])
+        return table.append_column(maker, pa.array(makers).cast(maker.type)).combine_chunks()
+
+    def gather_each(self, output: Rows) -> list[tuple[Slice, pa.Table]]:
+        """Read each slice by itself, all asked for at once."""
+        contents = read_ranges(self.run.work, self.ranges(output), zlib.crc32)
+        return list(zip(self.slices(output), map(read_slice, contents), strict=True))
+
+    def companions(self, planned: Any) -> list[Companion]:
+        """Begin with what other rooms have this step do besides."""
+        started = [companion.starts(self, planned) for companion in self._companions]
+        return [companion for companion in started if companion is not None]
+
+    # --- What it writes ---
+
+    def write(self, output: Output[T], value: T) -> None:
+        """Write an object; one more where the task has written some of the output before."""
+        self.put(output, output.encode(value))
+
+    def put(self, output: Output[Any], data: bytes) -> None:
+        """Write an object's bytes."""
+        self.pieces.append(self.run.put(output, data, self.task.step, self.number, self.count(output)))
+
+    def count(self, output: Output[Any]) -> int:
+        """How many objects of an output the task has written."""
+        return sum(piece.output == output.name for piece in self.pieces)
+
+    def send(self, output: Rows, table: pa.Table, destination: Ints) -> None:
+        """Write rows as one object, cut by destination."""
+        self.send_packed(output, *write_slices(table, destination, self.number, self.count(output)))
+
+    def send_packed(self, output: Rows, data: bytes, slices: Slices) -> None:
+        self.put(output, data)
+        self._sent.setdefault(output.name, []).append(slices)
+
+    def vouch(self, piece: Piece) -> None:
+        """Name an object that was read in the receipt: it is what this task found it to be."""
+        self.pieces.append(piece)
+
+    def receipt(self, rows: int) -> Receipt:
+        sent = tuple((name, Slices.joined(slices)) for name, slices in self._sent.items())
+        return Receipt(self.task.step, self.number, rows, tuple(self.pieces), sent, kernel_seconds=self.kernel_seconds)
+
+
+@dataclass
+class Scatter:
+    """Rows for many destinations, held as they come and packed by destination when there are enough of them.
+
+    What is packed is a fraction of the rows, and held until it is worth an object: readers ask for one range of each.
+    ``whole_bytes`` is what all tasks together write, before it is packed, where that may be more than usual.
+    """
+
+    work: Work
+    output: Rows
+    whole_bytes: float = 0.0
+    tables: list[pa.Table] = field(default_factory=list)
+    destinations: list[Ints] = field(default_factory=list)
+    packed: list[tuple[bytes, Slices]] = field(default_factory=list)
+    held: int = 0
+    rows: int = 0
+
+    def add(self, table: pa.Table, destination: Ints) -> None:
+        """Hold rows until there are enough of them for an object."""
+        if table.num_rows == 0:
+            return
+        self.tables.append(table)
+        self.destinations.append(destination)
+        self.held += table.nbytes
+        self.rows += table.num_rows
+        if self.held >= grown_size(RUN_BYTES, self.whole_bytes, STEADY_BYTES):
+            self._pack()
+        if sum(len(data) for data, _ in self.packed) >= grown_size(OBJECT_BYTES, self.whole_bytes, STEADY_BYTES):
+            self._write()
+
+    def flush(self) -> None:
+        """Write what is held."""
+        self._pack()
+        self._write()
+
+    def _pack(self) -> None:
+        if not self.tables:
+            return
+        rows, destination = pa.concat_tables(self.tables), np.concatenate(self.destinations)
+        self.tables, self.destinations, self.held = [], [], 0
+        self.packed.append(write_slices(rows, destination, self.work.number, self.work.count(self.output)))
+
+    def _write(self) -> None:
+        if not self.packed:
+            return
+        data, slices = join_slices(self.packed)
+        self.packed = []
+        self.work.send_packed(self.output, data, slices)

@@ -1,0 +1,143 @@
+"""Anonymize: the algorithm on every block of a partition, group means rounded to the released type, and its figures.
+
+The released rows leave as slices for the files they belong to; block by block, sizes and losses go to the audit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from microagg_core.arrays import Bools, Ints
+from microagg_core.blocks.masking import BlockOutcome, audit_row, block_statistics, loss_scale, run_block
+from microagg_core.compiling import PROTECTION, compile_parts, ensure_compiled
+from microagg_core.data.tables.hashing import hash_rows
+from microagg_core.data.tables.slices import RECORD
+from microagg_core.group.metrics.statistics import LossStatistics
+from microagg_core.release.planned import BLOCKS, PLANNED, Planned, load_blocks, load_planned
+from microagg_core.release.step import JsonOutput, Rows, Step, TableOutput, Work
+from microagg_core.release.steps.demands import DISTRIBUTIONS, PartitionDemands
+from microagg_core.release.steps.scatter import MEASURE_SCALE, SCATTERED, gather_partition
+
+#: The rows of a partition, anonymized, sent to files; its loss; and the sizes and losses of its blocks.
+ANONYMIZED, LOSSES, BLOCK_LINES = Rows("anonymized"), JsonOutput("losses", LossStatistics), TableOutput("blocks-audit")
+
+#: So many blocks' figures are added up at once: it takes a tenth of adding one by one, and no more of them are held.
+_BLOCKS_AT_ONCE = 16
+
+
+@dataclass
+class _Partition:
+    """The rows of a partition, by block and record number."""
+
+    table: pa.Table
+    records: Ints
+    block: Ints
+    ticks: list[NDArray[Any]]
+    missing: Bools
+
+
+@dataclass
+class _Released:
+    """What is released of the blocks so far: the groups' representatives, and which group each record is of."""
+
+    groups: list[Ints] = field(default_factory=list)
+    representatives: list[list[NDArray[Any]]] = field(default_factory=list)
+    n_groups: int = 0
+
+    def add(self, outcome: BlockOutcome) -> None:
+        """The next block's."""
+        self.groups.append(outcome.labels + self.n_groups)
+        self.representatives.append(outcome.representatives)
+        self.n_groups += len(outcome.representatives[0])
+
+    def joined(self) -> tuple[Ints, list[NDArray[Any]]]:
+        """The group of each record, and the ticks of each group, by quasi-identifier."""
+        return np.concatenate(self.groups), [np.concatenate(ticks) for ticks in zip(*self.representatives, strict=True)]
+
+
+def _gathered(work: Work, planned: Planned) -> _Partition:
+    table = gather_partition(work)
+    block = np.asarray(table["block"]).astype(np.int64)
+    ticks, missing = planned.encoding.ticks([table[f"q{j}"] for j in range(len(planned.encoding.kinds))])
+    return _Partition(table, np.asarray(table[RECORD]), block, ticks, missing)
+
+
+def anonymize_partition(work: Work) -> int:
+    """Anonymize the blocks of one partition."""
+    planned = load_planned(work)
+    spec = planned.context.spec
+    ensure_compiled(spec.algorithm.name, spec.effort, spec.k)
+    moments = work.load(MEASURE_SCALE)
+    scale = loss_scale(planned.encoding, moments)
+    steady = scale.steadied()
+    rows = _gathered(work, planned)
+    demands = PartitionDemands.of(work, planned.context, rows.table)
+    if demands:
+        compile_parts((PROTECTION,))
+    released, statistics, blocks = _Released(), list[LossStatistics](), []
+    numbers, first = np.unique(rows.block, return_index=True)
+    for number, start, end in zip(numbers.tolist(), first, [*first[1:], len(rows.block)], strict=True):
+        ticks, missing = [values[start:end] for values in rows.ticks], rows.missing[start:end]
+        protect = demands.of_block(start, end) if demands else None
+        outcome = run_block(spec, planned.encoding, steady, ticks, missing, number, protect)
+        work.kernel_seconds += outcome.seconds
+        released.add(outcome)
+        figures = block_statistics(planned.encoding, scale, ticks, outcome, missing)
+        statistics = _with_next(statistics, figures)
+        blocks.append(audit_row(number, outcome, figures, steady.least_stretch(scale)))
+    # What is grouped is not needed any more, and would be held beside what is written.
+    rows.ticks.clear()
+    rows.table = rows.table.drop_columns([RECORD, "block"])
+    work.send(ANONYMIZED, *_released_rows(work, planned, rows, released))
+    work.write(LOSSES, LossStatistics.sum_of(statistics))
+    work.write(BLOCK_LINES, pa.Table.from_pylist(blocks))
+    return len(rows.records)
+
+
+ANONYMIZE = Step(
+    name="anonymize",
+    stage="anonymize",
+    per="partition",
+    does=anonymize_partition,
+    knows=(*PLANNED, MEASURE_SCALE, DISTRIBUTIONS),
+    ranges_of=(BLOCKS,),
+    receives=(SCATTERED,),
+    writes=(LOSSES, BLOCK_LINES),
+    sends=(ANONYMIZED,),
+)
+
+
+def _with_next(statistics: list[LossStatistics], figures: LossStatistics) -> list[LossStatistics]:
+    """The blocks' figures so far, and those of the next one."""
+    more = [*statistics, figures]
+    return more if len(more) < _BLOCKS_AT_ONCE else [LossStatistics.sum_of(more)]
+
+
+def _released_rows(work: Work, planned: Planned, rows: _Partition, released: _Released) -> tuple[pa.Table, Ints]:
+    """The partition's rows as released, the private record number before and what came in behind; and their files."""
+    blocks, schema = load_blocks(work, planned), planned.context.schema
+    group, ticks = released.joined()
+    # What the records of a group have in common is made once for each group.
+    of_group = np.empty(released.n_groups, dtype=np.int64)
+    of_group[group] = np.arange(len(group))
+    block, missing = rows.block[of_group], rows.missing[of_group]
+    labels = blocks.labels(block)
+    shared: dict[str, Any] = {c.name: labels[f"b{j}"] for j, c in enumerate(schema.blocking)}
+    for j, column in enumerate(schema.quasi_identifiers):
+        shared[column.name] = planned.encoding.kinds[j].to_arrow(ticks[j], missing[:, j])
+    # Equal combinations go to the same file: the hash is of what a reader sees.
+    first, count = blocks.files(block)
+    spread = hash_rows(shared.values(), len(of_group), seed=0) % count.astype(np.uint64)
+    destination = (first + spread.astype(np.int64))[group]
+    taken = pa.array(group)
+    source = {name: column.take(taken) for name, column in shared.items()}
+    source |= {column.name: rows.table[f"c{j}"] for j, column in enumerate(schema.confidential)}
+    came = [f"q{j}" for j in range(len(schema.quasi_identifiers))]
+    columns = [pa.array(rows.records), *(source[c.name] for c in schema.released), *(rows.table[q] for q in came)]
+    names = [RECORD, *(f"x{j}" for j in range(len(schema.released))), *came]
+    return pa.Table.from_arrays(columns, names=names), destination
