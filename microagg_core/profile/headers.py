@@ -37,7 +37,7 @@ def refuse_doubtful_header(header: Record, records: Sequence[Record], place: str
 
 
 def _is_record(header: Record, columns: Sequence[Sequence[str]]) -> bool:
-    """Tell whether the first line is a record: numbers or days stand over such columns, or without these cells repeat."""
+    """Tell whether the first line is a record: it has numbers or days over such columns; without any, cells repeat."""
     told = [(name, kind) for name, column in zip(header, columns, strict=True) if (kind := _kind(column))]
     if told:
         return all(_kind([name]) == kind for name, kind in told)
