@@ -29,7 +29,7 @@ from microagg_core.release.planned import PLAN, SURVEY, Planned, write_plan
 from microagg_core.release.planning import make_plan, refuse_identifying_labels, refuse_unwise, told
 from microagg_core.release.publish import Upload, finish, publish
 from microagg_core.release.records import MARKS
-from microagg_core.release.revisions import existing
+from microagg_core.release.revisions import committed_manifests
 from microagg_core.release.steps.anonymize import ANONYMIZE
 from microagg_core.release.steps.assemble import ASSEMBLE
 from microagg_core.release.steps.checking import (
@@ -84,7 +84,7 @@ def survey(release: Release) -> str:
     if _is_published(release, release.replace):
         clean_due(spec, release.progress.say)
         return _already(release)
-    if existing(release.output, release.identity) and not release.ignore_published:
+    if committed_manifests(release.output, release.identity) and not release.ignore_published:
         release.progress.say(f"{release.identity} is published already; whether from the same rows, the survey tells")
     run = release.run
     release.running.begin(run)  # what it goes on from is not due

@@ -12,28 +12,30 @@ import twins
 from covering import cover, each
 from microagg_core import partition
 from microagg_core.group.labels import checked_labels, private_copy
-from microagg_core.kernels.scan.centroids import closest
 from microagg_core.kernels.scan.mdav import peel
-from microagg_core.kernels.scan.mdav_star import mdav_star
-from microagg_core.kernels.scan.v_mdav import v_mdav
-from microagg_core.kernels.tools.exact_sum import total_of
-from microagg_core.kernels.tree import mdav, search
-from microagg_core.kernels.tree.centroid_order import farthest_from_centroid, new_order
+from microagg_core.kernels.scan.variable_groups import closest, mdav_star, v_mdav
+from microagg_core.kernels.tools.sums import total_of
+from microagg_core.kernels.tree import mdav, searches
 from microagg_core.kernels.tree.closed_groups import (
     ClosedGroups,
     add_member,
     cheapest_to_join,
+    farthest_from_centroid,
     hold,
     new_closed_groups,
     new_group,
+    new_order,
 )
-from microagg_core.kernels.tree.farthest import farthest_from_record, farthest_from_total
 from microagg_core.kernels.tree.mdav import peel_tree
-from microagg_core.kernels.tree.mdav_star import mdav_star_tree
-from microagg_core.kernels.tree.nearest import find_nearest
-from microagg_core.kernels.tree.search import Search, new_search
+from microagg_core.kernels.tree.searches import (
+    Search,
+    farthest_from_record,
+    farthest_from_total,
+    find_nearest,
+    new_search,
+)
 from microagg_core.kernels.tree.shrinking_tree import LEAF, Tree, new_tree, rebuild_if_sparse, remaining, remove
-from microagg_core.kernels.tree.v_mdav import v_mdav_tree
+from microagg_core.kernels.tree.variable_groups import mdav_star_tree, v_mdav_tree
 
 Data = Callable[[np.random.Generator, int, int], np.ndarray]
 Kernel = Callable[[np.ndarray, int], np.ndarray]
@@ -119,7 +121,7 @@ def test_the_choice_between_tree_and_scans_changes_nothing(algorithm: str, monke
     X = np.random.default_rng(4).integers(0, 30, (2000, 3)).astype(np.float64)
     found = []
     for pays in (True, False):
-        for module in (search, mdav):
+        for module in (searches, mdav):
             monkeypatch.setattr(module, "tree_pays", lambda *sizes, pays=pays, **memory: pays)
         found.append(partition(X, 4, algorithm).tolist())
     assert found[0] == found[1]
