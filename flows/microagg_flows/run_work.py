@@ -25,7 +25,6 @@ class RunWork(StepsDone):
 
     @property
     def progress(self) -> Progress:
-        """Where the user looks."""
         return self.workers.progress
 
     def companions(self, step: str) -> Sequence[CompanionStep]:
@@ -58,6 +57,6 @@ class RunWork(StepsDone):
         self.take_receipts()
 
     def take_receipts(self) -> list[Receipt]:
-        """All receipts since the last call, for the stage's account."""
+        """Take all receipts since the last call, for the stage's account."""
         receipts, self._account = self._account, []
         return receipts

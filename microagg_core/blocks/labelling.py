@@ -69,7 +69,7 @@ def label_strata(
 
 
 def _beside_merged(codes: Ints, depth: Ints) -> Ints:
-    """How many codes of each stratum stay exact where nobody beside a merged one keeps more than it."""
+    """Count the codes of each stratum that stay exact where nobody beside a merged one keeps more than it."""
     exact = depth.copy()
     for level in range(1, codes.shape[1]):
         group = prefix_groups(codes[:, :level])
@@ -79,7 +79,7 @@ def _beside_merged(codes: Ints, depth: Ints) -> Ints:
 
 
 def _with_lists(columns: list[pa.Array], codes: Ints, merged: Ints, values: list[pa.Array]) -> list[pa.Array]:
-    """The labels by stratum, with lists of values for those that several keys went to."""
+    """Label strata with lists of values where several keys went to one."""
     sizes = np.bincount(merged)
     several = np.flatnonzero(sizes > 1)
     by_stratum, bounds = np.argsort(merged, kind="stable"), np.append(0, np.cumsum(sizes))
@@ -94,7 +94,7 @@ def _with_lists(columns: list[pa.Array], codes: Ints, merged: Ints, values: list
 
 
 def _list_label(codes: Ints, values: pa.Array) -> str | None:
-    """The label of a stratum's values; one that does not read back to just them would be a wrong release."""
+    """Write a stratum's values as one label; one that does not read back to just them would be a wrong release."""
     texts: list[str | None] = values.take(pa.array(np.unique(codes))).cast(pa.string()).to_pylist()
     label = label_of(texts)
     if parse_label(label) != texts:
@@ -103,7 +103,7 @@ def _list_label(codes: Ints, values: pa.Array) -> str | None:
 
 
 def _distinct_rows(columns: list[Ints], n_rows: int) -> tuple[Ints, Ints]:
-    """The number of each row among the distinct ones, in ascending order, and where each of those is first met."""
+    """Number rows among the distinct ones, in ascending order, and find where each of those is first met."""
     if not columns:
         return np.zeros(n_rows, dtype=np.int64), np.arange(min(n_rows, 1))
     order = np.lexsort(columns[::-1])

@@ -38,7 +38,6 @@ class CountedKeys:
 
     @cached_property
     def first(self) -> Ints:
-        """The first key of each stratum."""
         return np.unique(self.stratum, return_index=True)[1]
 
 
@@ -74,7 +73,7 @@ def withhold_enough(keys: CountedKeys, keep: Bools, k: int, levels: Iterable[int
 
 
 def _cells(values: Ints) -> Ints:
-    """The number of each key's cell: keys with the same values, of whatever pattern, share one."""
+    """Number each key's cell: keys with the same values, of whatever pattern, share one."""
     order = np.lexsort(values.T[::-1]) if values.shape[1] else np.arange(len(values))
     numbers = np.empty(len(values), dtype=np.int64)
     numbers[order] = prefix_groups(values[order])

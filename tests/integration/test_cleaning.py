@@ -15,7 +15,7 @@ from microagg_core.release.cleaning import Running, clean_due, clean_work
 from microagg_core.release.context import work_store
 from microagg_core.release.pieces import read_sealed
 from microagg_core.release.step import Run
-from microagg_core.release.steps import cleaning
+from microagg_core.release import cleaning
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.layout import RunLayout

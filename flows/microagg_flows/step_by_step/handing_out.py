@@ -63,12 +63,11 @@ class HandingOut:
         return receipts
 
     def memory_per_task(self) -> int | None:
-        """Who does the tasks says how much memory there is."""
         return None
 
 
 def _receipt_or_written(task: Task) -> Receipt | None:
-    """The receipt of a task that is done; of any other nothing, but it is written down then."""
+    """Return the receipt of a task that is done; write any other down."""
     name = task.run.layout.task(task.step, task.number)
     if is_written(task, name):
         return load_receipt(task)

@@ -20,7 +20,6 @@ def write_task(task: Task, name: str) -> None:
 
 
 def is_written(task: Task, name: str) -> bool:
-    """Whether exactly this task is written down."""
     data = read_sealed(task.run.work, name)
     return data is not None and _parsed(data, task.run)[1].digest() == task.digest()
 
@@ -55,7 +54,7 @@ def read_task(run: Run, step: str, number: int) -> Task:
 
 
 def _missing(run: Run, step: str, number: int) -> SpecError | StorageError:
-    """Why there is no such task."""
+    """Explain why a task is not there."""
     names = run.work.list(run.layout.tasks(step))
     if run.layout.task(step, number) in names:
         return StorageError(f"task {number} of {step} is damaged; call microagg step without --number, and again")
