@@ -9,8 +9,8 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass, field
 
-from microagg_core.blocks.holding import Holding
 from microagg_core.blocks.memory import WORKER_BASE_BYTES
+from microagg_core.blocks.withholding import Holding
 from microagg_core.compare.drawing import Drawn
 from microagg_core.data.formats.reading import InputListing
 from microagg_core.inspect.check import Check

@@ -62,10 +62,10 @@ from microagg_core.spec.columns import resolve_schema
 from microagg_core.spec.loading import canonical
 from microagg_core.store.objects import Store
 from microagg_flows import nights
-from microagg_flows.healing import run_healing
 from microagg_flows.pages import draw_for_page, write_page
 from microagg_flows.progress import awaited
 from microagg_flows.release import Release, StageOutcome
+from microagg_flows.run_work import run_healing
 
 # --- The stages ----------------------------------------------------------------------------------------------
 

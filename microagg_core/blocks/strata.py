@@ -10,11 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from microagg_core.arrays import Bools, Ints, UInt64s
-from microagg_core.blocks.holding import Holding, keys_that_go
-from microagg_core.blocks.labelling import KeyCodes, LabelForm, label_strata
+from microagg_core.blocks.labels import KeyCodes, LabelForm, label_strata
 from microagg_core.blocks.merging import merge_some
 from microagg_core.blocks.routes import SUPPRESSED, hash_keys
-from microagg_core.blocks.withholding import CountedKeys, withhold_enough
+from microagg_core.blocks.withholding import CountedKeys, Holding, keys_that_go, withhold_enough
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.ordering import distinct_in_order
 from microagg_core.errors import DataError, InternalError

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from microagg_core.arrays import Ints
 from microagg_core.blocks.cuts import Tree
-from microagg_core.blocks.holding import Holding
 from microagg_core.blocks.plan import BlockPlan, default_max_records, plan_blocks
 from microagg_core.blocks.strata import IDENTIFYING, LEAST_LABELLED, ROWS, Strata, StrataRules, plan_strata
+from microagg_core.blocks.withholding import Holding
 from microagg_core.data.formats.reading import BATCH_ROWS, InputPart
 from microagg_core.errors import DataError
 from microagg_core.group.algorithms import algorithms
