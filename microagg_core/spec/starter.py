@@ -11,18 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import yaml
 
+from microagg_core.data.formats.options import quoted
 from microagg_core.data.formats.reading import format_of
 from microagg_core.data.kinds.registry import kind_for
 from microagg_core.errors import DataError, SpecError
 from microagg_core.group.algorithms import algorithms
 from microagg_core.store.urls import basename, holds_credentials, shown
-
-#: Words that YAML, or a person who reads it, takes for something else than a name.
-_WORDS = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
-_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-
 
 #: The least size of groups to start from.
 STARTER_K = 5
@@ -140,18 +135,6 @@ def _check_names(names: list[str]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise DataError(f"the input has more than one column named {', '.join(map(repr, twice))}; rename them")
-
-
-def quoted(name: str) -> str:
-    """Write a name as YAML, in quotes where it needs them.
-
-    >>> quoted("age"), quoted("no")
-    ('age', '"no"')
-    """
-    if _PLAIN_NAME.fullmatch(name) and name.lower() not in _WORDS:
-        return name
-    text: str = yaml.safe_dump(name, default_style='"', allow_unicode=True, width=2**31)
-    return text.rstrip("\n")
 
 
 def _series_name(url: str) -> str:

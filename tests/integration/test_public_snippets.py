@@ -21,8 +21,8 @@ import pyarrow as pa
 import pytest
 
 from microagg_core.release.manifest import Manifest
-from microagg_core.release.pages.contents import contents
 from microagg_core.release.pages.document import Snippet
+from microagg_core.release.pages.pages import contents
 from microagg_core.release.revisions import part_batches
 from microagg_core.store.objects import Store
 from releasing.described import beside, described_release

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
+import yaml
 from pydantic import Field, field_validator
 
 from microagg_core.model import ColumnName, Model, PartError, Problem
@@ -92,3 +93,20 @@ class CsvOutput(Model):
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
         if any(mark in parts.get("null_word", "") for mark in ('"', "\r", "\n", parts.get("delimiter", ","))):
             yield ("null_word",), "must hold neither a quote, nor a line end, nor the delimiter"
+
+
+#: Words that YAML, or a person who reads it, takes for something else than a name.
+_WORDS = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+
+
+def quoted(name: str) -> str:
+    """Write a name as YAML, in quotes where it needs them.
+
+    >>> quoted("age"), quoted("no")
+    ('age', '"no"')
+    """
+    if _PLAIN_NAME.fullmatch(name) and name.lower() not in _WORDS:
+        return name
+    text: str = yaml.safe_dump(name, default_style='"', allow_unicode=True, width=2**31)
+    return text.rstrip("\n")

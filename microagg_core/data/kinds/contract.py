@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from microagg_core.arrays import Bools, Floats
 from microagg_core.data.tables.hashing import missing_in, one_array
 from microagg_core.data.tables.ordering import ranks
-from microagg_core.group.metrics.means import Groups
-from microagg_core.group.metrics.moments import Moments, Origin, moments_of, offsets_from
+from microagg_core.group.metrics.moments import Groups, Moments, Origin, moments_of, offsets_from
 
 Ticks = NDArray[Any]
 #: Plain values, kept as JSON; what they are is a kind's own affair.
@@ -78,7 +77,7 @@ class Kind(ABC):
     source_type: pa.DataType
     rule: Rule = DEFAULT_ROUNDING
 
-    #: What holds of released values; :mod:`microagg_core.data.kinds.claims` tries it on :meth:`examples`.
+    #: What holds of released values; :mod:`microagg_core.data.kinds.registry` tries it on :meth:`examples`.
     claims: ClassVar[frozenset[Claim]]
     #: Whether the mean of such a column can be a float, which is what the Python functions give.
     has_float_means: ClassVar[bool] = False

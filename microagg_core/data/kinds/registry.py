@@ -1,19 +1,26 @@
-"""Find the kind of a column, by what the spec declares of it and by its Arrow type.
+"""Find the kind of a column, by what the spec declares of it and by its Arrow type, and try what the kind claims.
 
-A new kind is one file in this folder, or an entry point of the group ``microagg.kinds``. The spec's checks, every step
-of a release, the gate, the Python functions and the starter ask the kind. What it claims is tried before it is used.
+A new kind is one file in this folder, or an entry point of ``microagg.kinds``. It alone knows its values, so the
+gate, the manifest and the pages believe its claims. These are tried on examples before a kind is used, and compared by
+Arrow and NumPy, not by the kind itself: so nothing is published that does not hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from functools import cache
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from microagg_core import registry
-from microagg_core.data.kinds.claims import refuse_broken_claims
-from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, UNDECLARED, Declaration, Kind, Rule
-from microagg_core.errors import DataError
+from microagg_core.arrays import Bools, Floats, Ints
+from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, UNDECLARED, Claim, Declaration, Kind, Rule, Ticks
+from microagg_core.data.tables.ordering import ranks
+from microagg_core.errors import DataError, SpecError
+from microagg_core.group.metrics.moments import Groups
 
 
 def kind_for(arrow_type: pa.DataType, declared: Declaration = UNDECLARED) -> type[Kind] | None:
@@ -68,3 +75,127 @@ def _kind_or_refuse(declared: Declaration, arrow_type: pa.DataType, cure: str) -
             f"date or a timestamp ({cure})"
         )
     return kind
+
+
+def refuse_broken_claims(kind: Kind) -> None:
+    """Stop where a kind does not keep what it claims.
+
+    Raises:
+        SpecError: naming the column, the kind and the claim.
+    """
+    if why := _broken(type(kind), kind.source_type):
+        raise SpecError(f"column {kind.name!r}: its kind {type(kind).__name__} {why}; give the column another role")
+
+
+@cache
+def _broken(of: type[Kind], arrow_type: pa.DataType) -> str:
+    try:
+        return broken_claim(of("examples", arrow_type))
+    except Exception as error:  # whatever a kind of somebody else does
+        return f"fails on examples of {arrow_type} ({type(error).__name__}: {error})"
+
+
+def broken_claim(kind: Kind) -> str:
+    """Say what a kind claims and does not keep, tried on its examples; nothing where it keeps all.
+
+    >>> from microagg_core.data.kinds.whole_numbers import WholeNumberKind
+    >>> broken_claim(WholeNumberKind("age", pa.int8()))
+    ''
+    """
+    values = kind.examples()
+    values = values.take(pc.sort_indices(values))
+    rough, missing = kind.ticks(values)
+    traits = kind.all_traits([kind.more_traits(kind.NO_TRAITS, values, rough)])
+    kind = kind.for_input(traits, kind.input_moments(traits, kind.moments(rough)))
+    ticks, _ = kind.ticks(values)
+    if missing.any() or not kind.finite(ticks).all() or not np.isfinite(kind.offsets(ticks, 0)).all():
+        return f"makes no numbers of examples of {values.type}"
+    numbers = np.arange(len(values))
+    # Neighbours, distant ones, and all together.
+    trials = [_Trial(kind, values, ticks, labels) for labels in (numbers // 4, numbers % 3, 0 * numbers)]
+    return next((why for trial in trials for why in trial.problems()), "") or _blindness(kind, ticks)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """Examples in ascending order, and the group of each."""
+
+    kind: Kind
+    values: pa.Array
+    ticks: Ticks
+    labels: Ints
+
+    def problems(self) -> Iterator[str]:
+        groups = Groups.of(self.labels)
+        means = self.kind.representatives(self.ticks, groups)
+        released = self.kind.to_arrow(means[self.labels])
+        if len(released) != len(self.values) or released.type != self.kind.released_type:
+            yield "does not release a value of its released type for each record"
+            return
+        back, missing = self.kind.reader.ticks(released)
+        if missing.any() or not np.array_equal(back, means[self.labels]):
+            yield "reads back other values than it released"
+        if not self.kind.fits(self.ticks, back, groups).all():
+            yield "refuses in the gate what it released"
+        exchanged = means[::-1][self.labels]
+        inside = self.kind.fits(self.ticks, exchanged, groups)
+        if (inside & ~self._between(self.kind.to_arrow(exchanged))[groups.order]).any():
+            yield "lets the gate pass values that are far from their group"
+        yield from self._untrue(released)
+
+    def _untrue(self, released: pa.Array) -> Iterator[str]:
+        claims, ordered = self.kind.claims, np.array_equal(self.labels, np.sort(self.labels))
+        if Claim.WITHIN_RANGE in claims and not self._between(released).all():
+            yield "claims that values stay within the range of their group, and they do not"
+        if Claim.VALUE_OF_GROUP in claims and not self._of_group(released).all():
+            yield "claims to release values of the group, and does not"
+        if Claim.ORDER_KEPT in claims and ordered and (np.diff(self._places(released)[1]) < 0).any():
+            yield "claims to keep the order of groups, and does not"
+        if Claim.MEAN_KEPT in claims and not self._keeps_mean(released):
+            yield f"claims that means are kept, which examples of {self.values.type} contradict"
+
+    def _places(self, released: pa.Array) -> tuple[Ints, Ints]:
+        both = ranks(pa.concat_arrays([self.values, released.cast(self.values.type)]))
+        return both[: len(self.values)], both[len(self.values) :]
+
+    def _between(self, released: pa.Array) -> Bools:
+        before, after = self._places(released)
+        of_groups = [before[self.labels == label] for label in self.labels]
+        inside = [own.min() <= place <= own.max() for own, place in zip(of_groups, after, strict=True)]
+        return np.array(inside)
+
+    def _of_group(self, released: pa.Array) -> Bools:
+        before, after = self._places(released)
+        return np.array(
+            [place in before[self.labels == label] for label, place in zip(self.labels, after, strict=True)]
+        )
+
+    def _keeps_mean(self, released: pa.Array) -> bool:
+        if not (pa.types.is_primitive(self.values.type) or pa.types.is_decimal(self.values.type)):
+            return False  # Arrow knows no mean of such values
+        before, after = _as_numbers(self.values), _as_numbers(released)
+        gaps = np.diff(np.unique(before))
+        kind, back = self.kind, self.kind.reader.ticks(released)[0]
+        near = abs(before.mean() - after.mean()) <= gaps.min() / 2
+        return bool(near) and kind.keeps_mean(kind.moments(self.ticks), kind.moments(back))
+
+
+def _blindness(kind: Kind, ticks: Ticks) -> str:
+    """Name a kind that would take any mean for the input's."""
+    if Claim.MEAN_KEPT not in kind.claims:
+        return ""
+    alone = kind.representatives(ticks, Groups.of_each(len(ticks)))
+    before = kind.moments(ticks)
+    extremes = (kind.moments(np.repeat(alone[place : place + 1], len(ticks))) for place in (0, -1))
+    return "claims that means are kept, and would not see it if they were not" * all(
+        kind.keeps_mean(before, extreme) for extreme in extremes
+    )
+
+
+def _as_numbers(column: pa.Array) -> Floats:
+    """Take numbers of a column by Arrow alone: days, ticks of a clock, or the values themselves."""
+    if pa.types.is_temporal(column.type):
+        column = column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())
+    elif pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    return np.asarray(column.cast(pa.float64()))

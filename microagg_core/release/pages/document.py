@@ -44,16 +44,6 @@ Text: TypeAlias = "tuple[Word, ...]"
 
 
 @dataclass(frozen=True)
-class Paragraph:
-    text: Text
-
-
-@dataclass(frozen=True)
-class Bullets:
-    items: tuple[Text, ...]
-
-
-@dataclass(frozen=True)
 class Rows:
     """Rows under a head; the first cell of each is the row's own name, and ``numeric`` columns stand to the right."""
 
@@ -70,7 +60,8 @@ class Snippet:
     code: str
 
 
-Block: TypeAlias = "Paragraph | Bullets | Rows | Snippet"
+#: A paragraph, a list without numbers, a table, or code.
+Block: TypeAlias = "Text | list[Text] | Rows | Snippet"
 
 
 @dataclass(frozen=True)
@@ -81,29 +72,24 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Fact:
-    figure: str
-    meaning: str
-
-
-@dataclass(frozen=True)
 class Document:
     title: str
     subtitle: str
     description: tuple[str, ...]
-    facts: tuple[Fact, ...]
+    #: The few things that are read first: a figure, and what it means.
+    facts: tuple[tuple[str, str], ...]
     #: Who, when, where: a word and a text each.
     imprint: tuple[tuple[str, Text], ...]
     sections: tuple[Section, ...]
     footer: Text
 
 
-def paragraph(*words: Word) -> Paragraph:
-    return Paragraph(words)
+def paragraph(*words: Word) -> Text:
+    return words
 
 
-def bullets(*items: Text | str) -> Bullets:
-    return Bullets(tuple((item,) if isinstance(item, str) else item for item in items))
+def bullets(*items: Text | str) -> list[Text]:
+    return [(item,) if isinstance(item, str) else item for item in items]
 
 
 def listed(words: Iterable[Word], last: str = "and") -> Text:
@@ -153,7 +139,7 @@ def markdown_page(document: Document) -> bytes:
     lines = [f"# {markdown_text(document.title)}", "", f"**{markdown_text(document.subtitle)}**", ""]
     for part in document.description:
         lines += [markdown_text(part, starts=True), ""]
-    lines += [f"- **{markdown_text(fact.figure)}** {markdown_text(fact.meaning)}" for fact in document.facts]
+    lines += [f"- **{markdown_text(figure)}** {markdown_text(meaning)}" for figure, meaning in document.facts]
     lines += ["", *(f"- {markdown_text(word)}: {_text(text)}" for word, text in document.imprint)]
     for section in document.sections:
         lines += ["", f"## {markdown_text(section.title)}"]
@@ -163,13 +149,11 @@ def markdown_page(document: Document) -> bytes:
 
 
 def _block(block: Block) -> list[str]:
-    if isinstance(block, Paragraph):
-        return [_text(block.text)]
-    if isinstance(block, Bullets):
-        return [f"- {_text(item)}" for item in block.items]
-    if isinstance(block, Rows):
-        return _table(block)
-    return _snippet(block)
+    if isinstance(block, tuple):
+        return [_text(block)]
+    if isinstance(block, list):
+        return [f"- {_text(item)}" for item in block]
+    return _table(block) if isinstance(block, Rows) else _snippet(block)
 
 
 def _snippet(snippet: Snippet) -> list[str]:

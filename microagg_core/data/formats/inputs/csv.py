@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from microagg_core.data.formats.csv_bytes import RANGE_BYTES, CsvBytes, Quoting, even_ranges, has_plain_bytes
-from microagg_core.data.formats.options import CsvInput, compression_of
+from microagg_core.data.formats.options import CsvInput, compression_of, quoted
 from microagg_core.data.formats.reading import (
     InputFormat,
     InputListing,
@@ -32,7 +32,6 @@ from microagg_core.data.formats.reading import (
 )
 from microagg_core.data.places import Input
 from microagg_core.errors import DataError, MicroaggError
-from microagg_core.spec.starter import quoted
 from microagg_core.store.inputs import input_file, input_files, open_input
 from microagg_core.store.urls import shown
 
