@@ -16,7 +16,7 @@ from microagg_core.inspect.check import Check
 from microagg_core.pages.plan_report import NightPlan, price_of_haste
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.records import MARKS
-from microagg_core.release.revisions import existing
+from microagg_core.release.revisions import committed_manifests
 from microagg_core.release.step import Receipt
 from microagg_core.release.steps.checking import CarriedFiles
 from microagg_core.release.steps.units import repeated_units
@@ -271,14 +271,14 @@ def published_before_others(release: Release) -> Manifest | None:
     """
     ledger = ledger_of(release.spec)
     earlier = ledger.nights()[:-1]
-    committed = existing(release.output, release.identity) if earlier else []
+    committed = committed_manifests(release.output, release.identity) if earlier else []
     if not committed:
         return None
-    revision, manifest = committed[-1]
+    manifest = committed[-1]
     files = parts_digest(part.sha256 for part in manifest.parts)
     for night in reversed(earlier):
         generation = ledger.generation(night)
-        if (generation.release_id, generation.revision) == (release.identity, revision):
+        if (generation.release_id, generation.revision) == (release.identity, manifest.revision):
             is_ours = generation.run_key == release.key and generation.manifest_sha256 == files
             return manifest if is_ours else None
     return None

@@ -162,7 +162,7 @@ def try_setting(work: Work) -> int:
 
 TRY = Step(
     name="expect",
-    stage="plan",
+    stage="report",
     per="setting",
     does=try_setting,
     knows=(*PLANNED, DRAFTS, PLANNED_TRIALS),
@@ -435,7 +435,7 @@ class _Trying:
         candidates = Candidates(exposure.means, exposure.missing, exposure.labels, exposure.sizes)
         encoding = self.planned.encoding
         values = encoding.standardize(encoding.offsets_of(self.rows.ticks), self.rows.missing)
-        return candidates.link(values, exposure.groups).correct
+        return candidates.link(values, exposure.groups)[1]
 
     def _exposure(self, released: list[NDArray[Any]]) -> Exposure:
         """Show what a reader of these records would see; of some blocks, each is a label of its own."""

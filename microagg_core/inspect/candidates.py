@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.data.tables.ordering import ascending_order
-from microagg_core.kernels.scan.near_points import weigh_nearest
+from microagg_core.kernels.scan.remaining import weigh_nearest
 
 #: Distances that differ by less than this share, or by less than this many deviations, are equal.
 SAME = 1e-9
@@ -24,14 +24,6 @@ SAME = 1e-9
 FEW_COMBINATIONS = 2_000
 #: And for up to so many records that are asked for: comparing them all takes as long as growing the tree.
 FEW_ASKED = 200
-
-
-@dataclass(frozen=True)
-class Linked:
-    """Record by record: the chance that its own combination is taken, and that the record itself is."""
-
-    nearest: Floats
-    correct: Floats
 
 
 class Candidates:
@@ -49,8 +41,8 @@ class Candidates:
         """Compute the chance of each record, for who picks any record of its label and missing values."""
         return 1.0 / np.bincount(self._keys, self._sizes)[self._keys[own]]
 
-    def link(self, values: Floats, own: Ints) -> Linked:
-        """Look for records.
+    def link(self, values: Floats, own: Ints) -> tuple[Floats, Floats]:
+        """Look for records: the chance of each that its own combination is taken, and that the record itself is.
 
         Args:
             values: what is known of them.
@@ -64,7 +56,7 @@ class Candidates:
             near = self._compared if is_few else self._grown(~few & (asked > 0)).near
             some = np.flatnonzero(few[keys] == is_few)
             hit[some], weights[some] = near(values[some], own[some])
-        return Linked(np.where(hit, self._sizes[own] / weights, 0.0), np.where(hit, 1.0 / weights, 0.0))
+        return np.where(hit, self._sizes[own] / weights, 0.0), np.where(hit, 1.0 / weights, 0.0)
 
     @cached_property
     def _order(self) -> Ints:

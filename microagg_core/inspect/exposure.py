@@ -21,6 +21,7 @@ from microagg_core.data.tables.hashing import hash_rows, one_array
 from microagg_core.data.tables.ordering import as_key, combinations
 from microagg_core.inspect.candidates import Sought
 from microagg_core.inspect.distributions import Distribution, GroupValues, codes_of
+from microagg_core.inspect.units import units_of_groups
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.spec.release import RiskEffort
 
@@ -92,7 +93,8 @@ class Exposure:
 
     @cached_property
     def sizes(self) -> Ints:
-        return np.bincount(self.groups)
+        """Units of each combination."""
+        return units_of_groups(self.groups)
 
     @cached_property
     def n_labels(self) -> int:

@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.ordering import no_two_are_equal, runs_of
+from microagg_core.inspect.units import units_of_runs
 
 _COUNT = "n"
 _META = b"microagg.counter"
@@ -59,7 +60,7 @@ def _counted(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     arrays = [_values(table.column(name)) for name in columns]
     runs = runs_of(arrays, table.num_rows)
     shown = runs.one_of_each(arrays)
-    counts = pa.table([*map(_bits, shown), pa.array(runs.lengths)], names=[*_names(columns), _COUNT])
+    counts = pa.table([*map(_bits, shown), pa.array(units_of_runs(runs))], names=[*_names(columns), _COUNT])
     return counts if no_two_are_equal(shown, counts.num_rows) else _summed([counts], columns)
 
 

@@ -23,8 +23,7 @@ from microagg_core.release.manifest import PartEntry
 from microagg_core.release.planned import PLANNED, Planned, load_planned
 from microagg_core.release.records import PartBatch
 from microagg_core.release.step import CompanionStep, JsonOutput, Rows, Scatter, Step, TableOutput, Work
-from microagg_core.release.steps.assemble import no_rows, write_candidate
-from microagg_core.release.steps.candidate import CANDIDATE, ORIGINS
+from microagg_core.release.steps.candidate import CANDIDATE, ORIGINS, no_rows, write_candidate
 from microagg_core.series.atoms import places_of_atoms, range_of_atoms, range_of_classes
 from microagg_core.series.digests import (
     as_columns,

@@ -96,8 +96,7 @@ def test_a_tree_and_comparing_all_give_the_same_links(seed: int, p: int, monkeyp
         else:
             _count_as_few(few, monkeypatch)
         shown = candidates.Sought.of(means, missing, labels, sizes, own)
-        linked = shown.candidates.link(values, shown.own)
-        found.append((linked.nearest.tolist(), linked.correct.tolist()))
+        found.append([chances.tolist() for chances in shown.candidates.link(values, shown.own)])
     assert found[0] == found[1] == found[2]
     assert 0 < np.count_nonzero(found[0][0]) < 300
 

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from microagg_core.arrays import Bools, Floats
 from microagg_core.data.tables.hashing import missing_in, one_array
 from microagg_core.data.tables.ordering import ranks
-from microagg_core.group.metrics.means import Groups
-from microagg_core.group.metrics.moments import Moments, Origin, moments_of, offsets_from
+from microagg_core.group.metrics.moments import Groups, Moments, Origin, moments_of, offsets_from
 
 Ticks = NDArray[Any]
 #: Plain values, kept as JSON; what they are is a kind's own affair.

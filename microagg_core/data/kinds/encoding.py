@@ -13,8 +13,7 @@ from microagg_core.data.kinds.contract import Kind, Ticks
 from microagg_core.data.kinds.registry import completed, unrounded_kind
 from microagg_core.errors import DataError
 from microagg_core.group.bounds import Certificate
-from microagg_core.group.metrics.means import Groups
-from microagg_core.group.metrics.moments import Moments, Origin, middle, standardized, steadied
+from microagg_core.group.metrics.moments import Groups, Moments, Origin, middle, standardized, steadied
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, UNDECLARED, Claim, Declaration, Kind, Rule, Ticks
 from microagg_core.data.tables.ordering import ranks
 from microagg_core.errors import DataError, SpecError
-from microagg_core.group.metrics.means import Groups
+from microagg_core.group.metrics.moments import Groups
 
 
 def kind_for(arrow_type: pa.DataType, declared: Declaration = UNDECLARED) -> type[Kind] | None:

@@ -33,7 +33,7 @@ class RightLinks(Limit):
         ticks, missing = encoding.ticks(file.came)
         values = encoding.standardize(encoding.offsets_of(ticks), missing)
         candidates = Candidates(shown.means, shown.missing, shown.labels, shown.sizes)
-        return float(candidates.link(values, shown.groups).correct.sum())
+        return float(candidates.link(values, shown.groups)[1].sum())
 
     def holds(self, figure: float, limit: float) -> bool:
         return figure <= limit

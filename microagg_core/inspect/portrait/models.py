@@ -373,46 +373,31 @@ def _decided_by_few(moments: DesignMoments, model: LinearModel, fewest: int) -> 
 # --- Solving -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Solved:
-    kept: list[int]
-    slopes: Floats
-    covariance: Floats
-    #: Of the outcome's variance about the model; and as a share of that about its mean, None where it has none.
-    variance: float
-    unexplained: float | None
-
-
-def _solve(moments: DesignMoments, wanted: Bools) -> _Solved:
-    sizes = np.sqrt(np.diag(moments.products))
-    areas = np.outer(sizes, sizes)
-    scaled = np.divide(moments.products, areas, out=np.zeros_like(areas), where=areas > 0)
-    kept = _independent(scaled[1:, 1:], wanted & (sizes[1:] > 0))
-    inverse, with_outcome = np.linalg.inv(scaled[1:, 1:][np.ix_(kept, kept)]), scaled[1:, 0][kept]
-    slopes = inverse @ with_outcome
-    unexplained = max(0.0, 1.0 - float(slopes @ with_outcome)) if sizes[0] > 0 else None
-    variance = (unexplained or 0.0) * sizes[0] ** 2 / (moments.n - len(kept) - 1)
-    steps = sizes[1:][kept]
-    covariance = inverse / np.outer(steps, steps) * variance
-    return _Solved(kept, slopes * sizes[0] / steps, covariance, variance, unexplained)
-
-
 @np.errstate(over="ignore", invalid="ignore")
 def _fit(moments: DesignMoments, model: LinearModel, wanted: Bools) -> Fit:
     """Fit one side, in the units of its columns; a term that is not wanted, or follows, has no coefficient."""
-    solved, (means, steps) = _solve(moments, wanted), _shown_scale(moments, model)
-    kept = [j + 1 for j in solved.kept]
-    slopes = solved.slopes * steps[0] / steps[kept]
-    covariance = solved.covariance * steps[0] ** 2 / np.outer(steps[kept], steps[kept])
+    sizes = np.sqrt(np.diag(moments.products))
+    areas = np.outer(sizes, sizes)
+    scaled = np.divide(moments.products, areas, out=np.zeros_like(areas), where=areas > 0)
+    independent = _independent(scaled[1:, 1:], wanted & (sizes[1:] > 0))
+    inverse = np.linalg.inv(scaled[1:, 1:][np.ix_(independent, independent)])
+    with_outcome, kept = scaled[1:, 0][independent], [j + 1 for j in independent]
+    slopes = inverse @ with_outcome
+    unexplained = max(0.0, 1.0 - float(slopes @ with_outcome)) if sizes[0] > 0 else None
+    variance = (unexplained or 0.0) * sizes[0] ** 2 / (moments.n - len(kept) - 1)
+    covariance = inverse / np.outer(sizes[kept], sizes[kept]) * variance
+    means, steps = _shown_scale(moments, model)
+    slopes = slopes * sizes[0] / sizes[kept] * steps[0] / steps[kept]
+    covariance = covariance * steps[0] ** 2 / np.outer(steps[kept], steps[kept])
     coefficients, errors = np.full((2, len(means)), np.nan)
     coefficients[0] = means[0] - float(slopes @ means[kept])
-    errors[0] = np.sqrt(solved.variance * steps[0] ** 2 / moments.n + means[kept] @ covariance @ means[kept])
+    errors[0] = np.sqrt(variance * steps[0] ** 2 / moments.n + means[kept] @ covariance @ means[kept])
     coefficients[kept], errors[kept] = slopes, np.sqrt(np.diag(covariance))
     return Fit(
         records=moments.n,
         coefficients=tuple(significant(value, _DIGITS) for value in coefficients.tolist()),
         errors=tuple(significant(value, _DIGITS) for value in errors.tolist()),
-        r_squared=math.nan if solved.unexplained is None else significant(1.0 - solved.unexplained, _DIGITS),
+        r_squared=math.nan if unexplained is None else significant(1.0 - unexplained, _DIGITS),
     )
 
 

@@ -68,8 +68,8 @@ class Linkage(RiskMeasure[Links]):
         for attributes in knowledge(len(exposure.names)):
             columns, candidates = list(attributes), sought.candidates_of(attributes)
             for size in NOISES:
-                linked = candidates.link(asked.values[:, columns] + size * errors[:, columns], sought.own)
-                sums.append((linked.nearest.sum(), linked.correct.sum()))
+                near, right = candidates.link(asked.values[:, columns] + size * errors[:, columns], sought.own)
+                sums.append((near.sum(), right.sum()))
         nearest, correct = np.array(sums).T
         chance = float(sought.candidates.by_chance(sought.own).sum())
         return Links(len(asked.rows), chance, nearest, correct)
@@ -95,11 +95,11 @@ class Linkage(RiskMeasure[Links]):
         asked = exposure.asked
         if asked is None:
             return {}
-        linked = exposure.sought.candidates.link(asked.values, exposure.sought.own)
+        near, right = exposure.sought.candidates.link(asked.values, exposure.sought.own)
         label = exposure.labels[exposure.groups[asked.rows]]
         n = exposure.n_labels
         return {
             "asked": np.bincount(label, minlength=n),
-            "own_nearest": np.bincount(label, linked.nearest, n),
-            "expected_correct": np.bincount(label, linked.correct, n),
+            "own_nearest": np.bincount(label, near, n),
+            "expected_correct": np.bincount(label, right, n),
         }
