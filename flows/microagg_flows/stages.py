@@ -63,7 +63,7 @@ from microagg_core.spec.loading import canonical
 from microagg_core.store.objects import Store
 from microagg_flows import nights
 from microagg_flows.healing import run_healing
-from microagg_flows.pages import write_page
+from microagg_flows.pages import draw_for_page, write_page
 from microagg_flows.progress import awaited
 from microagg_flows.release import Release, StageOutcome
 
@@ -191,6 +191,7 @@ def _refuse_too_little_memory(
 def scatter(release: Release) -> str:
     """Cut every part's rows by partition."""
     planned = release.planned
+    draw_for_page(release)
     scattered = release.do(SCATTER)
     refuse_lost(planned.survey.arrivals - planned.outline.withheld_rows, scattered)
     noted = notes_of_input(release.written(EXPECTED))
