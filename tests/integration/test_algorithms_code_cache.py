@@ -60,6 +60,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cache
 
 
+@pytest.mark.soak("starts many processes")
 def test_many_processes_can_start_at_once_on_an_empty_folder(tmp_path: Path) -> None:
     for process in [_start(tmp_path) for _ in range(4)]:
         _finish(process)

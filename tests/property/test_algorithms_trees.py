@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import twins
-from covering import cover, each
+from covering import cover, each, is_whole
 from microagg_core import partition
 from microagg_core.group.labels import checked_labels, private_copy
 from microagg_core.kernels.scan.mdav import peel
@@ -97,7 +97,7 @@ def _numbered(labels: np.ndarray) -> list[int]:
 @each("data", DATA)
 def test_a_kernel_on_the_tree_equals_its_twin(kernel: str, data: str) -> None:
     fast, twin, params, _ = KERNELS[kernel]
-    for seed in range(8):
+    for seed in range(8 if is_whole() else 4):
         rng = np.random.default_rng(seed)
         n, p = int(rng.integers(4, 90)), int(rng.integers(1, 21))
         k = int(rng.integers(2, min(n, 9) + 1))
@@ -152,7 +152,7 @@ def _distances(X: np.ndarray, point: np.ndarray, factor: float = 1.0) -> np.ndar
 
 @each("data", DATA)
 def test_a_thinned_tree_holds_what_remains(data: str) -> None:
-    for seed in range(10):
+    for seed in range(10 if is_whole() else 4):
         tree, _, X, left = _thinned(data, seed)
         assert sorted(remaining(tree)) == left.tolist()
         assert (tree.ids[tree.slots[left]] == left).all()
@@ -163,7 +163,7 @@ def test_a_thinned_tree_holds_what_remains(data: str) -> None:
 @each("data, scans", list(product(DATA, [0, 99])))
 def test_searches_find_what_sorting_finds(data: str, scans: int) -> None:
     """From records that remain, from records that are gone, and from points far outside; by tree and by scan."""
-    for seed in range(10):
+    for seed in range(10 if is_whole() else 4):
         tree, search, X, left = _thinned(data, seed)
         rng = np.random.default_rng(seed)
         for point in (*X.T[rng.integers(0, X.shape[1], 6)], np.full(len(X), 1e6)):
@@ -180,7 +180,7 @@ def test_searches_find_what_sorting_finds(data: str, scans: int) -> None:
 
 @each("data, scans", list(product(DATA, [0, 99])))
 def test_the_farthest_from_a_total_is_found(data: str, scans: int) -> None:
-    for seed in range(10):
+    for seed in range(10 if is_whole() else 4):
         tree, search, X, left = _thinned(data, seed)
         total = X[:, left].sum(axis=1)
         d = _distances(X[:, left], total, float(len(left)))
@@ -259,7 +259,7 @@ def _closed(data: str, seed: int) -> tuple[Search, ClosedGroups, np.ndarray, lis
 @each("data, scans", list(product(DATA, [0, 99])))
 def test_the_group_that_grows_least_is_found(data: str, scans: int) -> None:
     """The same as by looking at all groups one after the other, to the last bit."""
-    for seed in range(5):
+    for seed in range(5 if is_whole() else 2):
         search, groups, X, members = _closed(data, seed)
         totals = np.stack([total_of(X[:, group], 0, len(group))[0] for group in members], axis=1)
         sizes, lowest = np.array([len(group) for group in members]), np.array([group.min() for group in members])
