@@ -15,7 +15,7 @@ import pytest
 
 from covering import each
 from microagg_core.data.tables.ordering import combinations, no_two_are_equal, runs_of
-from microagg_core.inspect import group_values
+from microagg_core.inspect import distributions
 from microagg_core.inspect.distributions import GroupValues
 from microagg_core.inspect.kanonymity import CombinationCounter
 
@@ -114,7 +114,7 @@ def test_few_rows_are_their_own(rows: int) -> None:
 
 @pytest.mark.parametrize("short", [0, 2**32])
 def test_values_of_groups_are_in_order(short: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_values, "_SHORT", short)
+    monkeypatch.setattr(distributions, "_SHORT", short)
     rng = np.random.default_rng(short % 7)
     groups = rng.permutation(np.append(np.arange(30), rng.integers(0, 30, 300)))
     codes = rng.integers(0, 9, len(groups))
