@@ -27,7 +27,7 @@ from microagg_core.release.context import work_store
 from microagg_core.release.facts import meant_moment, release_facts, settled_spec, staged_parts
 from microagg_core.release.manifest import Manifest, PartEntry
 from microagg_core.release.publish import new_attempt
-from microagg_core.release.revisions import find_release
+from microagg_core.release.revisions import read_release
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import Algorithm, ReleaseSpec
 from microagg_core.store.layout import RUNS, ReleaseLayout, revision_name
@@ -119,7 +119,7 @@ def published_release(spec: ReleaseSpec, url: str | None) -> Manifest:
         SpecError: the release is none of this spec's.
         StorageError: there is none.
     """
-    _, manifest = find_release(url or spec.output.url, dict(spec.output.storage_options))
+    manifest = read_release(url or spec.output.url, dict(spec.output.storage_options)).manifest
     if manifest.name != spec.name:
         raise SpecError(
             f"--release: is a release of {manifest.name!r}, and the spec is that of {spec.name!r}; name another"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from microagg_core.errors import MicroaggError, SpecError
 from microagg_core.release.cleaning import clean_due
 from microagg_core.release.context import work_store
-from microagg_core.release.revisions import existing
+from microagg_core.release.revisions import committed_manifests
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.layout import AuditLayout
@@ -32,9 +32,9 @@ def standing_of(spec: ReleaseSpec, days: Iterable[datetime.date]) -> Iterator[tu
         raise SpecError(f"id: is {spec.id!r}, so no day can be missing; days are known where the spec has id: date")
     output, work = Store(spec.output.url, dict(spec.output.storage_options)), work_store(spec)
     for day in days:
-        committed = existing(output, day.isoformat())
+        committed = committed_manifests(output, day.isoformat())
         # The audit comes last: a run that was stopped before it is made again, which makes nothing new.
-        is_done = bool(committed) and work.exists(AuditLayout(day.isoformat(), committed[-1][0]).digests())
+        is_done = bool(committed) and work.exists(AuditLayout(day.isoformat(), committed[-1].revision).digests())
         yield day.isoformat(), is_done
 
 

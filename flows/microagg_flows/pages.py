@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Any
 
 from microagg_core.errors import MicroaggError, sanitized
@@ -10,15 +11,17 @@ from microagg_core.pages.operator.inputs import EXPECTED, RUN, read_inputs
 from microagg_core.plain import to_plain
 from microagg_core.release.audit import keep_document, read_document
 from microagg_core.release.manifest import Manifest
+from microagg_core.release.records import MARKS
+from microagg_core.release.steps.drawn_rows import know_drafts
 from microagg_core.store.layout import AuditLayout
 from microagg_core.store.objects import Store
 from microagg_core.store.urls import shown
 from microagg_flows.release import Release
-from microagg_flows.trials import expect_release
+from microagg_flows.trials import draw_neighbours, expect_release
 
 #: A variable of the environment: with "off" a run makes no page, but keeps what it is made of, a look ahead apart.
 SWITCH = "MICROAGG_REPORT"
-#: Looking ahead reads the input once more, which is some seconds for so many records; of more it waits until asked.
+#: Up to so many records a run looks ahead; of more this waits until it is asked for.
 MOST_RECORDS = 3_000_000
 
 
@@ -27,7 +30,7 @@ def write_page(release: Release) -> list[str]:
 
     Call it before the run's rows go, of which some are looked at for other k.
     """
-    if release.published is None or os.environ.get(SWITCH, "").lower() == "off":
+    if release.published is None or _is_off():
         return []
     manifest, work = release.published.manifest, release.work
     try:
@@ -43,6 +46,26 @@ def write_page(release: Release) -> list[str]:
     except Exception as error:
         return [f"the operator's page was not written: {_said(error)}; make it with microagg report"]
     return []
+
+
+def draw_for_page(release: Release) -> None:
+    """Draw the blocks that the page tries, so that scattering collects their rows."""
+    release.drawn = None
+    if _is_off() or release.has(MARKS) or release.rebuilding or not _looks_ahead(release):
+        return
+    with suppress(MicroaggError):  # the page will say it
+        drawn = draw_neighbours(release, for_page=True)
+        know_drafts(release, drawn[0].drafts, drawn[0].routes)
+        release.drawn = drawn
+
+
+def _is_off() -> bool:
+    return os.environ.get(SWITCH, "").lower() == "off"
+
+
+def _looks_ahead(release: Release) -> bool:
+    """Tell whether other k are tried now; others do the tasks of a release that is made step by step."""
+    return not release.running.goes_on and release.planned.survey.rows <= MOST_RECORDS
 
 
 def _said(error: Exception) -> str:
@@ -62,12 +85,9 @@ def put_page(work: Store, manifest: Manifest) -> None:
     work.put(page_name(manifest), operator_page(read_inputs(work, manifest)))
 
 
-def keep_look_ahead(release: Release, manifest: Manifest, work: Store, *, most_records: int = MOST_RECORDS) -> None:
+def keep_look_ahead(release: Release, manifest: Manifest, work: Store) -> None:
     """Keep what is expected of other k, where it is not kept yet and can be told now."""
-    # Others do the tasks of a release that is made step by step, and would be asked for these, too.
-    if read_document(work, manifest, EXPECTED) is not None or release.running.goes_on:
-        return
-    if release.planned.survey.rows <= most_records:
+    if read_document(work, manifest, EXPECTED) is None and _looks_ahead(release):
         keep_document(work, manifest, EXPECTED, expect_release(release, for_page=True).document())
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from microagg_core.blocks.holding import Holding
 from microagg_core.blocks.memory import WORKER_BASE_BYTES
+from microagg_core.compare.drawing import Drawn
 from microagg_core.data.formats.reading import InputListing
 from microagg_core.inspect.check import Check
 from microagg_core.inspect.gate import Inspected
@@ -76,6 +77,8 @@ class Release(RunWork):
     by_this_run: bool = False
     #: How publishing ended, once nothing of it is left to do.
     published: Published | None = None
+    #: What is tried for the operator's page: its rows are collected while rows are scattered.
+    drawn: tuple[Drawn, tuple[str, ...]] | None = None
     #: Where the operator's page lies, once it is written.
     page: str | None = None
     _listed: InputListing | None = None

@@ -29,7 +29,7 @@ from microagg_core.release.planned import PLAN, SURVEY, Planned, write_plan
 from microagg_core.release.planning import make_plan, refuse_identifying_labels, refuse_unwise, told
 from microagg_core.release.publish import Upload, finish, publish
 from microagg_core.release.records import MARKS
-from microagg_core.release.revisions import existing
+from microagg_core.release.revisions import committed_manifests
 from microagg_core.release.steps.anonymize import ANONYMIZE
 from microagg_core.release.steps.assemble import ASSEMBLE
 from microagg_core.release.steps.checking import (
@@ -63,7 +63,7 @@ from microagg_core.spec.loading import canonical
 from microagg_core.store.objects import Store
 from microagg_flows import nights
 from microagg_flows.healing import run_healing
-from microagg_flows.pages import write_page
+from microagg_flows.pages import draw_for_page, write_page
 from microagg_flows.progress import awaited
 from microagg_flows.release import Release, StageOutcome
 
@@ -84,7 +84,7 @@ def survey(release: Release) -> str:
     if _is_published(release, release.replace):
         clean_due(spec, release.progress.say)
         return _already(release)
-    if existing(release.output, release.identity) and not release.ignore_published:
+    if committed_manifests(release.output, release.identity) and not release.ignore_published:
         release.progress.say(f"{release.identity} is published already; whether from the same rows, the survey tells")
     run = release.run
     release.running.begin(run)  # what it goes on from is not due
@@ -191,6 +191,7 @@ def _refuse_too_little_memory(
 def scatter(release: Release) -> str:
     """Cut every part's rows by partition."""
     planned = release.planned
+    draw_for_page(release)
     scattered = release.do(SCATTER)
     refuse_lost(planned.survey.arrivals - planned.outline.withheld_rows, scattered)
     noted = notes_of_input(release.written(EXPECTED))

@@ -51,14 +51,20 @@ def expect_release(release: Release, *, for_page: bool = False) -> Expectation:
     )
 
 
-def _neighbours_tried(release: Release, for_page: bool) -> tuple[tuple[Expected, ...], tuple[str, ...]]:
-    """Try the k asked and its neighbours; say why some k have no figures."""
+def draw_neighbours(release: Release, for_page: bool) -> tuple[Drawn, tuple[str, ...]]:
+    """Draw the blocks on which the k asked and its neighbours are tried; say why others are not, if they are not."""
     spec, keys = release.spec, blocking_keys(release)
     alone = only_asked(keys, spec.k)
     ks = (spec.k,) if alone else neighbours(spec.k)
     budget = Budget(PAGE_ROWS if for_page else MOST_ROWS, SECONDS / len(ks))
-    trials = try_settings(release, keys, [Setting.of(spec, k) for k in ks], budget)
-    left_out = (*filter(None, [alone]), *(f"k={setting.k}: {reason}" for setting, reason in trials.left_out))
+    return _drawn(release, keys, [Setting.of(spec, k) for k in ks], budget), tuple(filter(None, [alone]))
+
+
+def _neighbours_tried(release: Release, for_page: bool) -> tuple[tuple[Expected, ...], tuple[str, ...]]:
+    """Try the k asked and its neighbours; say why some k have no figures."""
+    drawn, alone = release.drawn if for_page and release.drawn else draw_neighbours(release, for_page)
+    trials = _tried(release, drawn)
+    left_out = (*alone, *(f"k={setting.k}: {reason}" for setting, reason in trials.left_out))
     return tuple(_as_planned(release, trial.expected) for trial in trials.made if trial.expected), left_out
 
 
@@ -77,7 +83,10 @@ def blocking_keys(release: Release) -> pa.Table:
 
 def try_settings(release: Release, keys: pa.Table, settings: Sequence[Setting], budget: Budget) -> Trials:
     """Have workers group some of a planned release's blocks, or all, by each setting."""
-    drawn = _drawn(release, keys, settings, budget)
+    return _tried(release, _drawn(release, keys, settings, budget))
+
+
+def _tried(release: Release, drawn: Drawn) -> Trials:
     made = _made(release, drawn) if drawn.trials else ()
     pairs = zip(drawn.trials, made, strict=True)
     without = [(planned.setting, trial.reason) for planned, trial in pairs if trial.expected is None]
@@ -91,9 +100,10 @@ def _drawn(release: Release, keys: pa.Table, settings: Sequence[Setting], budget
 
 def _made(release: Release, drawn: Drawn) -> tuple[Trial, ...]:
     try:
-        know_drafts(release, drawn.drafts, drawn.routes)
+        if release.drawn is None:
+            know_drafts(release, drawn.drafts, drawn.routes)
+            release.do(DRAW_ROWS)
         release.know(PLANNED_TRIALS, tuple(drawn.trials))
-        release.do(DRAW_ROWS)
         release.do(TRY, n=len(drawn.trials))
         return tuple(release.written(TRIALS).read_all(TRIALS))
     finally:

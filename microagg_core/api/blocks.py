@@ -34,15 +34,13 @@ from microagg_core.spec.columns import MISSING_PATTERN_LIMIT
 
 @dataclass(frozen=True)
 class ChosenAlgorithm:
-    """An algorithm by name, as :class:`BlockRules` have it."""
-
     name: str
     parameters: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class BlockRules:
-    """What is done to every block, and what becomes of blocking keys with fewer than k records."""
+    """Options of masking by blocks, checked."""
 
     k: int
     seed: int
@@ -55,7 +53,7 @@ class BlockRules:
 
 @dataclass(frozen=True)
 class Masked:
-    """What is released of a table: which rows, their groups, columns in the place of others, and what it cost."""
+    """What masking by blocks gives: which rows are released, their groups, their new columns, and what it cost."""
 
     rows: Ints
     groups: Ints
@@ -76,7 +74,6 @@ class _Columns:
 
     @classmethod
     def of(cls, table: Table, names: Sequence[Hashable], rules: BlockRules) -> _Columns:
-        """Read them."""
         read = [finite_ticks(name, quasi_identifier(table, name)) for name in names]
         missing = np.zeros((len(table), len(names)), dtype=np.bool_)
         for j, (_, _, places) in enumerate(read):
@@ -97,13 +94,12 @@ class _Columns:
         return cls(kinds, ticks, missing, Encoding.steady(kinds, moments))
 
     def scale(self, released: Bools) -> Encoding:
-        """The scale of losses, that of the released records."""
+        """Standardize losses by the released records."""
         there = [released & ~self.missing[:, j] for j in range(len(self.kinds))]
         pairs = zip(self.kinds, self.ticks, there, strict=True)
         return loss_scale(self.encoding, [kind.moments(ticks[rows]) for kind, ticks, rows in pairs])
 
     def of_block(self, rows: Ints) -> tuple[list[Ticks], Bools]:
-        """Those of some records."""
         return [ticks[rows] for ticks in self.ticks], self.missing[rows]
 
 
@@ -117,11 +113,10 @@ class _Keys:
 
     @classmethod
     def of(cls, table: Table, names: Sequence[Hashable], missing: Bools) -> _Keys:
-        """Read them."""
         return cls(tuple(names), pa.array(missing_pattern(missing)), [_blocking_column(table, name) for name in names])
 
     def strata(self, rules: BlockRules) -> Strata:
-        """What becomes of the keys."""
+        """Merge or withhold keys with fewer than k records."""
         columns = ["pattern", *(f"b{i}" for i in range(len(self.values)))]
         keys = pa.Table.from_arrays([self.pattern, *self.values], names=columns)
         counted = keys.group_by(columns, use_threads=False).aggregate([([], "count_all")])
@@ -144,7 +139,6 @@ class _Keys:
             ) from None
 
     def stratum(self, strata: Strata) -> Ints:
-        """The stratum of each record."""
         hashes = hash_keys(self.values, np.asarray(self.pattern), strata.hash_seed)
         return strata.stratum_of_hash[np.searchsorted(strata.key_hashes, hashes)]
 
@@ -232,7 +226,6 @@ def _run_blocks(columns: _Columns, scale: Encoding, stratum: Ints, rules: BlockR
 def _released_columns(
     columns: _Columns, names: Sequence[Hashable], blocks: _Blocks, rows: Ints
 ) -> dict[Hashable, pa.Array]:
-    """The means of released records, missing where the records' own values are."""
     released = {}
     for j, (name, kind) in enumerate(zip(names, columns.kinds, strict=True)):
         ticks = np.zeros(len(columns.missing), dtype=blocks[0][1].representatives[j].dtype)
@@ -243,7 +236,7 @@ def _released_columns(
 
 
 def _numbered(blocks: _Blocks, n: int) -> Ints:
-    """The group of each record, numbered by their first records."""
+    """Number the groups by their first records; -1 for records that are withheld."""
     labels, n_groups = np.full(n, -1, dtype=np.int64), 0
     for rows, outcome in blocks:
         labels[rows] = outcome.labels + n_groups
@@ -257,13 +250,13 @@ def _numbered(blocks: _Blocks, n: int) -> Ints:
 
 
 def _bound(outcomes: Sequence[BlockOutcome], stretch: float) -> Bound:
-    """What any groups of all blocks lose, on the scale of losses: that of each block, added and rounded down."""
+    """Add the bounds of all blocks, on the scale of losses, and round down."""
     total = math.fsum(outcome.lower_bound for outcome in outcomes) * stretch * (1.0 - 2.0**-50)
     return Bound(total, "blocks", {"blocks": len(outcomes)})
 
 
 def _certificate(outcomes: Sequence[BlockOutcome], stretch: float) -> Certificate:
-    """What an algorithm that proves a bound has proved of all blocks together."""
+    """Add what the algorithm has proved of each block."""
     proved = [one for outcome in outcomes if (one := outcome.proposal.certificate) is not None]
     return Certificate(
         sse=math.fsum(one.sse for one in proved),
@@ -273,7 +266,6 @@ def _certificate(outcomes: Sequence[BlockOutcome], stretch: float) -> Certificat
 
 
 def losses_and_shares(masked: Masked) -> tuple[Any, list[float]]:
-    """The losses of a masked table, and the loss of each quasi-identifier in percent of its variance."""
     lost = losses_of(masked.statistics)
     if masked.certificate is not None:
         lost = lost.certified(masked.certificate)

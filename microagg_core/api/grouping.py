@@ -28,12 +28,10 @@ if TYPE_CHECKING:
 
 
 def grouped(info: AlgorithmInfo, X: Floats, k: int, seed: int, params: dict[str, Any], effort: str) -> Ints:
-    """The algorithm's groups, improved as the effort says."""
     return improved(X, info.run(X, k, seed=seed, **params), k, seed, effort)
 
 
 def improved(X: Floats, labels: Ints, k: int, seed: int, effort: str) -> Ints:
-    """Groups improved as the effort says."""
     if effort == "off":
         return labels
     from microagg_core.group.refine.refinement import refine

@@ -95,8 +95,6 @@ def microaggregate(
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is asked of the groups, checked."""
-
     k: int
     seed: int
     effort: str
@@ -107,29 +105,24 @@ class _Asked:
 
 @dataclass(frozen=True)
 class _Blocks:
-    """What is said of blocks, checked."""
-
     columns: list[Hashable]
     undersized: str
     missing: str
 
     @classmethod
     def of(cls, table: Table, columns: Sequence[Hashable], undersized: str, missing: str) -> _Blocks:
-        """Check it."""
         one_of("missing", missing, ("error", "separate"))
         one_of("undersized", undersized, ("merge", "suppress", "error"))
         named = chosen_columns(table, "blocking", () if columns is None else columns, may_be_none=True)
         return cls(named, undersized, missing)
 
     def are_asked_for(self) -> bool:
-        """Whether there may be more than one."""
         return bool(self.columns) or self.missing != "error"
 
 
 def _masked(
     table: Table, quasi_identifiers: Sequence[Hashable] | None, algorithm: str, asked: _Asked, blocks: _Blocks
 ) -> Microaggregated:
-    """The table masked as one block or by blocks."""
     names = chosen_columns(table, "quasi_identifiers", quasi_identifiers)
     each = algorithm in algorithms() and algorithms()[algorithm].each_attribute
     info = chosen_algorithm(algorithm, asked.k, 1 if each else len(names), asked.params)
@@ -145,7 +138,7 @@ def _masked(
 
 
 def _refuse_unlike_releases(standardize: bool, each: bool) -> None:
-    """Stop where blocks are asked for together with what no release can be asked for."""
+    """Stop for options that no release has, beside blocks."""
     if not standardize:
         raise SpecError(
             'standardize=False: cannot be combined with blocking= or missing="separate", whose groups are made on one '
@@ -164,7 +157,6 @@ def _masked_as_one(
     info: AlgorithmInfo,
     asked: _Asked,
 ) -> Microaggregated:
-    """All records in one block."""
     from microagg_core.data.kinds.encoding import QuasiIdentifiers
 
     quasi = QuasiIdentifiers.of({name: quasi_identifier(table, name) for name in names})
@@ -193,7 +185,7 @@ def _masked_as_one(
 
 
 def _bound(quasi: QuasiIdentifiers, measured: Floats, labels: Ints, k: int, effort: str) -> Bound:
-    """What no groups lose less than; where each attribute has groups of its own, the sum of what each loses."""
+    """Prove what no groups lose less than; where each attribute has groups of its own, the sum over attributes."""
     from microagg_core.group.bounds import Bound
     from microagg_core.group.refine.bounds import best_bound
 
@@ -205,7 +197,7 @@ def _bound(quasi: QuasiIdentifiers, measured: Floats, labels: Ints, k: int, effo
 
 
 def _by_attribute(names: list[Hashable], measured: Floats, labels: Ints) -> dict[Hashable, float]:
-    """Of each quasi-identifier, what it loses in percent of its variance."""
+    """Compute the loss of each quasi-identifier in percent of its variance."""
     within = np.sum((measured - masked_by(measured, labels)) ** 2, axis=0)
     total = np.sum((measured - measured.mean(axis=0)) ** 2, axis=0)
     return {name: percent(float(within[j]), float(total[j])) for j, name in enumerate(names)}
@@ -218,7 +210,6 @@ def _masked_by_blocks(
     asked: _Asked,
     blocks: _Blocks,
 ) -> Microaggregated:
-    """The records of each block on their own."""
     from microagg_core.api.blocks import BlockRules, ChosenAlgorithm, losses_and_shares, mask_by_blocks
 
     # A release takes quasi-identifiers as they stand in its file, and sums over them in this order.

@@ -48,7 +48,7 @@ class Microaggregated:
         return f"Microaggregated({', '.join(f'{name}: {text}' for name, text in self._facts())})"
 
     def _repr_html_(self) -> str:
-        """The same as tables, for notebooks: no value of a record is in it."""
+        """Show the same as tables, for notebooks: no value of a record is in it."""
         facts = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in self._facts())
         shown = sorted(self.by_attribute.items(), key=lambda item: -item[1])[:_MOST_SHOWN]
         rows = "".join(f"<tr><td>{escape(str(name))}</td><td>{_percent(loss)}</td></tr>" for name, loss in shown)
@@ -59,7 +59,6 @@ class Microaggregated:
         return f"<div><table><tbody>{facts}</tbody></table>{attributes}</div>"
 
     def _facts(self) -> Iterator[tuple[str, str]]:
-        """What is said of it, name by name."""
         yield "k", str(self.k)
         yield "records", f"{len(self.groups):,}"
         yield "groups", self._groups_in_words()

@@ -29,8 +29,7 @@ class Table(Protocol):
     """A table whose columns can be read one by one, and exchanged."""
 
     @property
-    def names(self) -> list[Hashable]:
-        """Names of its columns, in order; numbers where it has no names."""
+    def names(self) -> list[Hashable]: ...
 
     def __len__(self) -> int: ...
 
@@ -42,7 +41,7 @@ class Table(Protocol):
         """
 
     def exchanged(self, columns: NewColumns, rows: Ints | None) -> Any:
-        """A copy with other columns; of these rows alone, where some are given: the new columns have just these."""
+        """Copy the table, of these rows alone where some are given, with other columns, which have just these."""
 
 
 class PandasTable:
@@ -53,14 +52,13 @@ class PandasTable:
 
     @property
     def names(self) -> list[Hashable]:
-        """Names of its columns."""
         return list(self._frame.columns)
 
     def __len__(self) -> int:
         return len(self._frame)
 
     def column(self, name: Hashable) -> pa.Array:
-        """A column; the message of Arrow's own errors would show values."""
+        """Read a column; the message of Arrow's own errors would show values."""
         series = self._frame[name]
         try:
             array = pa.Array.from_pandas(series)
@@ -69,11 +67,10 @@ class PandasTable:
         return one_array(array)
 
     def is_of_objects(self, name: Hashable) -> bool:
-        """Whether pandas holds a column as objects of Python."""
         return bool(self._frame[name].dtype == object)
 
     def exchanged(self, columns: NewColumns, rows: Ints | None) -> Any:
-        """A copy with other columns: means as float64, dates and timestamps in the type that they had."""
+        """Copy the frame with other columns: means as float64, dates and timestamps in the type that they had."""
         data = self._frame.copy() if rows is None else self._frame.iloc[rows].copy()
         for name, array in columns.items():
             series = array.to_pandas()
@@ -90,18 +87,16 @@ class ArrowTable:
 
     @property
     def names(self) -> list[Hashable]:
-        """Names of its columns."""
         return list(self._table.column_names)
 
     def __len__(self) -> int:
         return int(self._table.num_rows)
 
     def column(self, name: Hashable) -> pa.Array:
-        """A column, whose chunks may have dictionaries of their own."""
+        """Read a column, whose chunks may have dictionaries of their own."""
         return one_array(self._table[name].unify_dictionaries())
 
     def exchanged(self, columns: NewColumns, rows: Ints | None) -> Any:
-        """A copy with other columns."""
         table = self._table if rows is None else self._table.take(pa.array(rows))
         for name, array in columns.items():
             place = table.column_names.index(name)
@@ -118,20 +113,18 @@ class PolarsTable:
 
     @property
     def names(self) -> list[Hashable]:
-        """Names of its columns."""
         return list(self._frame.columns)
 
     def __len__(self) -> int:
         return int(self._frame.height)
 
     def column(self, name: Hashable) -> pa.Array:
-        """A column; objects of Python are bytes to Arrow."""
+        """Read a column; objects of Python are bytes to Arrow."""
         # Texts as all of pyarrow's functions know them, which those of today's Polars' own form do not.
         oldest = sys.modules["polars"].CompatLevel.oldest()
         return one_array(self._frame.select(name).to_arrow(compat_level=oldest)[name].unify_dictionaries())
 
     def exchanged(self, columns: NewColumns, rows: Ints | None) -> Any:
-        """A copy with other columns."""
         polars = sys.modules["polars"]
         frame = self._frame if rows is None else self._frame[rows]
         return frame.with_columns(*(polars.Series(name, array) for name, array in columns.items()))
@@ -146,14 +139,12 @@ class ArrayTable:
 
     @property
     def names(self) -> list[Hashable]:
-        """Numbers of its columns."""
         return list(range(self._matrix.shape[1]))
 
     def __len__(self) -> int:
         return len(self._matrix)
 
     def column(self, name: Hashable) -> pa.Array:
-        """A column."""
         return pa.array(np.ascontiguousarray(self._matrix[:, name]))
 
     def exchanged(self, columns: NewColumns, rows: Ints | None) -> Any:
@@ -187,7 +178,6 @@ class FieldsTable(PandasTable):
             raise SpecError("the table: must have columns of one length, one value a record") from None
 
     def exchanged(self, columns: NewColumns, rows: Ints | None) -> Any:
-        """The same with other columns."""
         frame = super().exchanged(columns, rows)
         if self._is_array:
             return frame.to_records(index=False).view(np.ndarray)
@@ -295,5 +285,4 @@ def quasi_identifier(table: Table, name: Hashable) -> pa.Array:
 
 
 def unreadable(name: Hashable) -> DataError:
-    """What is said of a column that Arrow does not take."""
     return DataError(f"column {name!r} cannot be read as numbers, dates or timestamps of one type; convert it first")

@@ -119,7 +119,7 @@ class MicroaggregationTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEs
         return nearest
 
     def _scale(self) -> tuple[Floats, Floats]:
-        """By what records are told near: mean and deviation of what was released, which is all that is kept."""
+        """Take mean and deviation of what was released, which is all that is kept, to tell which records are near."""
         width = self.combinations_.shape[1]
         if not self.standardize:
             return np.zeros(width), np.ones(width)
@@ -130,7 +130,6 @@ class MicroaggregationTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEs
 
 @contextmanager
 def _as_value_errors() -> Iterator[None]:
-    """Errors of ours as scikit-learn's users catch them."""
     try:
         yield
     except SpecError as error:

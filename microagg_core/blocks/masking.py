@@ -18,8 +18,7 @@ from microagg_core.group.algorithms import algorithms
 from microagg_core.group.algorithms.best import best
 from microagg_core.group.bounds import NOTHING, Bound, Certificate
 from microagg_core.group.headway import working_on
-from microagg_core.group.metrics.means import Groups
-from microagg_core.group.metrics.moments import Moments
+from microagg_core.group.metrics.moments import Groups, Moments
 from microagg_core.group.metrics.statistics import LossStatistics, loss_statistics
 from microagg_core.group.refine.bounds import refine_with_bound
 from microagg_core.kernels.tools.threads import cpu_seconds

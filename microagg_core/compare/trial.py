@@ -162,7 +162,7 @@ def try_setting(work: Work) -> int:
 
 TRY = Step(
     name="expect",
-    stage="plan",
+    stage="report",
     per="setting",
     does=try_setting,
     knows=(*PLANNED, DRAFTS, PLANNED_TRIALS),

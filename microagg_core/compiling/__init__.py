@@ -11,14 +11,18 @@ algorithm's name, the effort of refinement, and k; without k, what any k needs.
 from __future__ import annotations
 
 from microagg_core.compiling.compilation import (
+    PROTECTION,
+    TABLES,
     Compiling,
+    all_parts,
     compile_parts,
     ensure_compiled,
+    grouping_parts,
     is_compiled,
     missing_parts,
+    needed_parts,
     start_compiling,
 )
-from microagg_core.compiling.parts import PROTECTION, TABLES, all_parts, grouping_parts, needed_parts
 
 __all__ = [
     "PROTECTION",

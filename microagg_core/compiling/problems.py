@@ -19,12 +19,12 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Floats
-from microagg_core.compiling.parts import stamp
+from microagg_core.compiling.compilation import stamp
 from microagg_core.errors import sanitized
 from microagg_core.group.algorithms import AlgorithmInfo, algorithms
 from microagg_core.kernels.machine_code.code_cache import not_kept
 
-#: Enough for a tree at two attributes and the least k; see :func:`microagg_core.kernels.tree.search.tree_pays`.
+#: Enough for a tree at two attributes and the least k; see :func:`microagg_core.kernels.tree.searches.tree_pays`.
 _FEW, _MANY = 40, 1600
 
 

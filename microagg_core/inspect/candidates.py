@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.data.tables.ordering import ascending_order
-from microagg_core.kernels.scan.near_points import weigh_nearest
+from microagg_core.kernels.scan.remaining import weigh_nearest
 
 #: Distances that differ by less than this share, or by less than this many deviations, are equal.
 SAME = 1e-9

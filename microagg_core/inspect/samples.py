@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats, Ints, UInt64s
-from microagg_core.kernels.tools.value_sums import sums_by_value
+from microagg_core.kernels.tools.sums import sums_by_value
 
 SAMPLE_VALUES = 2048
 #: Of all columns together, of which only records are counted: unique ones to a percent.

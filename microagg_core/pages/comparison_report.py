@@ -62,7 +62,6 @@ def comparison_document(comparison: ReleaseComparison) -> dict[str, Any]:
 
 
 def comparison_csv(comparison: ReleaseComparison) -> str:
-    """Write a line for each setting."""
     names = list(dict.fromkeys(name for one in comparison.expected for name in one.certain))
     rows = [_flat(one, names) for one in comparison.expected]
     text = io.StringIO(newline="")
@@ -180,7 +179,6 @@ def _word(refine: str | float) -> str:
 
 
 def _share(part: float | None) -> str:
-    """Write a share in a narrow column."""
     return percent_in_words(part).replace("less than ", "<")
 
 

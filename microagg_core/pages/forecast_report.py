@@ -43,7 +43,7 @@ def bytes_in_words(n_bytes: float) -> str:
 
 
 def forecast_rows(one: Forecast) -> list[tuple[str, str]]:
-    """What is planned, and what it takes in all."""
+    """List what is planned, and what it takes in all."""
     d, traffic = one.description, one.traffic
     enough = "enough" if d.memory >= one.worker_bytes else "TOO LITTLE"
     return [
@@ -67,7 +67,6 @@ def forecast_rows(one: Forecast) -> list[tuple[str, str]]:
 
 
 def forecast_stages(one: Forecast) -> list[tuple[str, ...]]:
-    """A row of cells for each stage."""
     return [
         (
             stage.name,
@@ -82,6 +81,6 @@ def forecast_stages(one: Forecast) -> list[tuple[str, ...]]:
 
 
 def loss_rows(one: Forecast) -> list[tuple[str, str]]:
-    """Where the workers' time goes, what is next to nothing left out."""
+    """List where the workers' time goes, what is next to nothing left out."""
     shares = sorted(vars(one.losses).items(), key=lambda pair: -pair[1])
     return [(f"{share:6.1%}", _LOSSES[name]) for name, share in shares if share >= 0.0005]

@@ -88,8 +88,6 @@ def price_of_haste(block_rows: Ints, until: int, n_attributes: int) -> float | N
 
 @dataclass(frozen=True)
 class PlanReport:
-    """What a plan comes to."""
-
     records: int
     withheld: int
     #: How many of these only so that the others cannot be computed from totals; and all that is said of them, in words.
@@ -130,7 +128,6 @@ class PlanReport:
     split_rows: int = 0
 
     def sentence(self) -> str:
-        """The plan in one line."""
         parts = [f"{self.keys} blocking keys make {self.blocks} blocks in {self.partitions} partitions"]
         if self.undersized_keys:
             parts.append(f"{self.undersized_keys} keys below k")
@@ -148,7 +145,7 @@ class PlanReport:
         return ", ".join(parts)
 
     def at_pace(self, pace: float) -> PlanReport:
-        """The same, with the time that kernels were seen to take so many times as long as the cost model says."""
+        """Scale the times by how many times as long kernels were seen to take as the cost model says."""
         largest, changed = (
             tuple(replace(line, seconds=round(line.seconds * pace, 3)) for line in lines)
             for lines in (self.largest, self.changed)
@@ -158,7 +155,6 @@ class PlanReport:
 
 
 def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
-    """Describe a plan."""
     strata, spec = plan.strata, planned.context.spec
     info = algorithms()[spec.algorithm.name].with_refinement(spec.effort)
     largest = np.lexsort((np.arange(plan.n_blocks), -plan.block_rows))[:_LARGEST]
@@ -196,13 +192,13 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
 
 
 def joined_values(names: list[str], strata: Strata) -> dict[str, int]:
-    """For each blocking column the records whose value of it is released joined with others, for want of k records."""
+    """Count, for each blocking column, records whose value is released joined with others, for want of k records."""
     is_merged = strata.n_keys > 1
     return {name: int(strata.rows[is_merged & (strata.depth <= j)].sum()) for j, name in enumerate(names)}
 
 
 def _withheld_words(names: list[str], k: int, strata: Strata) -> tuple[str, ...]:
-    """Why records are withheld, where it is not for their blocking values."""
+    """Say why records are withheld, where it is not for their blocking values."""
     words = [
         f"{rows} of them lack just {_quoted(names, pattern)}, and fewer than k={k} in their block do"
         for pattern, rows in strata.withheld_patterns[:_PATTERNS]
@@ -215,7 +211,6 @@ def _withheld_words(names: list[str], k: int, strata: Strata) -> tuple[str, ...]
 
 
 def _quoted(names: list[str], pattern: int) -> str:
-    """The quasi-identifiers that a pattern lacks."""
     lacking = [name for j, name in enumerate(names) if pattern >> j & 1]
     more = f" and {len(lacking) - _LACKING} more" if len(lacking) > _LACKING else ""
     return ", ".join(map(repr, lacking[:_LACKING])) + more
@@ -247,7 +242,7 @@ def _reason(plan: BlockPlan, k: int, block: int) -> str:
 
 
 def unwise(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
-    """What a careful operator would look at before running."""
+    """List what a careful operator would look at before running."""
     survey, spec = planned.survey, planned.context.spec
     words = [*(one.sentence() for one in survey.disclosures), *survey.remarks]
     words += [

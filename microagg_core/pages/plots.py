@@ -67,7 +67,6 @@ def risk_picture(comparison: ReleaseComparison, form: str) -> bytes:
 
 
 def risk_svg(comparison: ReleaseComparison) -> str:
-    """Draw the same as an element of a page."""
     svg = risk_picture(comparison, "svg").decode()
     return svg[svg.index("<svg") :]
 

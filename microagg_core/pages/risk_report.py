@@ -48,7 +48,6 @@ def headline(figures: Mapping[str, Any]) -> str:
 
 
 def is_complete(figures: Mapping[str, Any]) -> bool:
-    """Whether every record was asked."""
     return bool((figures.get("linkage") or {}).get("asked", 0) == figures.get("arrivals", figures.get("records")))
 
 
@@ -150,7 +149,6 @@ INTRUDER_HEADER = ("who knows", "right group", "right record")
 
 
 def intruder_rows(figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """What each intruder finds."""
     intruders = (figures.get("linkage") or {}).get("intruders", ())
     return [
         (_what(one, len(intruders[0]["knows"])), *(percent_in_words(one[what]) for what in _LINKED))
@@ -162,7 +160,7 @@ COLUMN_HEADER = ("confidential column", "certain", "by chance", "commonest value
 
 
 def column_rows(figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """What is inferred of each confidential column: shares of records, and the largest distance of a group."""
+    """List what is inferred of each confidential column: shares of records, and the largest distance of a group."""
     return [
         (
             name,
@@ -175,7 +173,7 @@ def column_rows(figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 
 def near_rows(figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """How near to what is released each quasi-identifier lies, and all of them."""
+    """List how near to what is released each quasi-identifier lies, and all of them."""
     deviation = (figures.get("intervals") or {}).get("deviation") or {}
     if not deviation:
         return []
@@ -185,5 +183,4 @@ def near_rows(figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 
 def near_header(figures: Mapping[str, Any]) -> tuple[str, ...]:
-    """The widths of :func:`near_rows`."""
     return ("within so many deviations", *((figures.get("intervals") or {}).get("deviation") or {}))

@@ -49,8 +49,6 @@ _COUNTED_BITS = 128
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """What a column holds."""
-
     name: str
     #: As a spec declares it, or as the file has it.
     type: str
@@ -84,7 +82,6 @@ class ColumnProfile:
 
     @property
     def valid(self) -> int:
-        """Records with a value."""
         return self.records - self.missing
 
 
@@ -125,7 +122,6 @@ def _is_text(held: pa.DataType) -> bool:
 
 
 def _null_words(array: pa.Array) -> tuple[tuple[str, ...], int]:
-    """Which words for a missing value a text has, and how many values are missing in all."""
     if not _is_text(array.type):
         return (), array.null_count
     texts = pc.unique(array)
@@ -163,7 +159,7 @@ def _ascends(values: pa.Array) -> bool:
 
 
 def _of_numbers(values: pa.Array, counted: pa.Array) -> dict[str, Any]:
-    """Of numbers, truth values, days and moments; nothing of what has no order, such as bytes."""
+    """Profile numbers, truth values, days and moments; nothing of what has no order, such as bytes."""
     numbers = _as_floats(values)
     if numbers is None:
         return {}
@@ -219,7 +215,7 @@ def _rounded(inner: Floats, is_whole: bool) -> tuple[str, str]:
 
 
 def _days(inner: Floats, held: pa.DataType) -> tuple[str, str]:
-    """The ends of some sorted days or moments, as years or months."""
+    """Write the ends of some sorted days or moments as years or months."""
     days = inner / _MICROSECONDS_OF_A_DAY if pa.types.is_timestamp(held) else inner
     form = "%Y" if days[-1] - days[0] > _DAYS_OF_YEARS else _MONTH
     ends = [np.datetime64(int(day), "D").astype(datetime.date) for day in (days[0], days[-1])]
@@ -236,7 +232,7 @@ def _skew(inner: Floats) -> float | None:
 
 
 def _codes(counted: pa.Array) -> tuple[int, ...]:
-    """Numbers such as -9 or 999 that several records have, and that lie apart from all others."""
+    """Find numbers such as -9 or 999 that several records have, and that lie apart from all others."""
     numbers = counted.field("values").to_numpy(zero_copy_only=False).astype(np.float64)
     counts = counted.field("counts").to_numpy(zero_copy_only=False)
     coded = np.isin(numbers, _CODES)

@@ -34,22 +34,21 @@ class _Lines:
 
     @property
     def agree(self) -> bool:
-        """Whether all have as many cells as the first, and more than one."""
         return self.n_names > 1 and all(len(record) == self.n_names for record in self.records)
 
     @property
     def agree_in_one(self) -> bool:
-        """Whether it cuts no line."""
+        """Tell whether the delimiter cuts no line."""
         return all(len(record) == 1 for record in self.records)
 
     @property
     def usual(self) -> int:
-        """The number of cells that most records have."""
+        """Count the cells that most records have."""
         return Counter(map(len, self.records)).most_common(1)[0][0] if self.records else 0
 
     @property
     def weight(self) -> int:
-        """The records that have the usual number of cells, if that is more than one."""
+        """Count the records that have the usual number of cells, if that is more than one."""
         return sum(len(record) == self.usual for record in self.records) if self.usual > 1 else 0
 
 
@@ -77,7 +76,6 @@ def delimiter_of(head: str, is_whole: bool, place: str, delimiter: str | None = 
 
 
 def _lines(head: str, is_whole: bool, delimiter: str) -> _Lines:
-    """The first records; the last of a piece is left out, as it may be cut."""
     reader = csv.reader(io.StringIO(head.removeprefix("\ufeff"), newline=""), delimiter=delimiter)
     csv.field_size_limit(_MOST_CHARACTERS)
     records: list[Record] = []
@@ -112,7 +110,6 @@ def _single_column(tried: list[_Lines], place: str) -> _Lines:
 
 
 def _ragged(best: _Lines, tried: list[_Lines], place: str) -> DataError:
-    """What is wrong with lines that do not fit together, and where."""
     number = next(i for i, record in enumerate(best.records) if len(record) != best.usual)
     record, line = best.records[number], best.numbers[number]
     place_of_line = f"{place}:{line}"
@@ -140,7 +137,7 @@ def _ragged(best: _Lines, tried: list[_Lines], place: str) -> DataError:
 
 
 def _other_delimiter(record: Record, best: _Lines, tried: list[_Lines], number: int) -> str | None:
-    """What cuts a record into as many cells as others have, where the best delimiter does not cut it."""
+    """Find what cuts a record into as many cells as others have, where the best delimiter does not."""
     if len(record) > 1:
         return None
     cut = {one.delimiter: len(one.records[number]) for one in tried if len(one.records) > number}

@@ -75,7 +75,6 @@ def _utf_16_without_mark(first: bytes) -> str | None:
 
 
 def _blocks(first: bytes, text: BinaryIO) -> Iterator[bytes]:
-    """The bytes of the file, of a large one the first."""
     n = 0
     while first and n < CHECKED_BYTES:
         yield first
@@ -97,7 +96,7 @@ def _refuse_undecodable(blocks: Iterator[bytes], name: str, place: str) -> None:
 
 @dataclass
 class _Errors:
-    """What keeps a file from being UTF-8."""
+    """Bytes that keep a file from being UTF-8."""
 
     n_bad: int = 0
     #: Characters beside ASCII that are right.

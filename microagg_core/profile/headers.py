@@ -37,7 +37,7 @@ def refuse_doubtful_header(header: Record, records: Sequence[Record], place: str
 
 
 def _is_record(header: Record, columns: Sequence[Sequence[str]]) -> bool:
-    """Whether each column of numbers or days has such a cell in the first line; without any, whether cells repeat."""
+    """Tell whether the first line is a record: it has numbers or days over such columns; without any, cells repeat."""
     told = [(name, kind) for name, column in zip(header, columns, strict=True) if (kind := _kind(column))]
     if told:
         return all(_kind([name]) == kind for name, kind in told)
@@ -46,7 +46,7 @@ def _is_record(header: Record, columns: Sequence[Sequence[str]]) -> bool:
 
 
 def _kind(column: Sequence[str]) -> str | None:
-    """Numbers or days, where a column holds nothing else."""
+    """Tell numbers from days, where a column holds nothing else."""
     notations = {notation_of(cell) for cell in column} - {"null"}
     if not notations or notations & _NO_NAMES:
         return None
@@ -64,7 +64,7 @@ def _refuse_names(header: Record, place: str) -> None:
 
 
 def _n_odd_firsts(columns: Sequence[Sequence[str]]) -> int:
-    """The columns that would be of numbers or days but for their first cell; 0 where those are less than half."""
+    """Count columns that would be of numbers or days but for their first cell; 0 where those are less than half."""
     if not columns or len(columns[0]) < _LEAST_RECORDS:
         return 0
     rests = [(column[0], _kind(column[1:])) for column in columns]

@@ -21,8 +21,6 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class FileProfile:
-    """An input that was understood."""
-
     source: Input
     #: Its columns in the types that they are read in.
     schema: pa.Schema
@@ -35,15 +33,12 @@ class FileProfile:
 
     @property
     def columns(self) -> tuple[ColumnProfile, ...]:
-        """The profiles of the columns, in file order."""
         return tuple(proposal.column for proposal in self.proposals)
 
     def with_role(self, role: str) -> tuple[ColumnProfile, ...]:
-        """The columns for which a role is proposed, in file order."""
         return tuple(proposal.column for proposal in self.proposals if proposal.role == role)
 
     def document(self) -> dict[str, Any]:
-        """The profile as a JSON document."""
         return {
             "format_version": FORMAT_VERSION,
             "input": self.source.model_dump(mode="json") | {"url": shown(self.source.url)},
@@ -87,14 +82,14 @@ def profile_of(
 
 
 def _type_name(understanding: Understanding, field: pa.Field) -> str:
-    """What a spec calls the type of a CSV column, and Arrow that of any other."""
+    """Name the type as a spec does, of a CSV column, or as Arrow does."""
     if understanding.source.format == "csv":
         return understanding.source.csv.types.get(field.name, "text")
     return "text" if pa.types.is_string(field.type) or pa.types.is_large_string(field.type) else str(field.type)
 
 
 def _rows(understanding: Understanding) -> tuple[int, bool]:
-    """The rows of the input, and whether they were counted: a large CSV file would have to be read for that."""
+    """Count the rows of the input; estimate those of a large CSV file, which would have to be read for that."""
     source = understanding.source
     if understanding.sample.is_whole:
         return understanding.sample.table.num_rows, True

@@ -56,8 +56,6 @@ _MEASURED = {"birth": "tells the age", "age": "a number", "career": "a number", 
 
 @dataclass(frozen=True)
 class RoleProposal:
-    """A role for a column, and why."""
-
     column: ColumnProfile
     role: str
     reason: str
@@ -66,7 +64,7 @@ class RoleProposal:
 
 
 def proposed_roles(columns: Sequence[ColumnProfile], sample: pa.Table) -> tuple[RoleProposal, ...]:
-    """A proposal for each column, in the columns' order; ``sample`` is what was profiled."""
+    """Propose a role for each column, in their order; ``sample`` is what was profiled."""
     proposals = [_by_itself(column) for column in columns]
     proposals = _with_blocking(proposals, sample)
     if not any(one.role == QUASI for one in proposals):
@@ -76,7 +74,6 @@ def proposed_roles(columns: Sequence[ColumnProfile], sample: pa.Table) -> tuple[
 
 
 def _by_itself(column: ColumnProfile) -> RoleProposal:
-    """What a column's own name and values suggest."""
     if column.is_nested:
         return RoleProposal(column, DROP, "of a type that cannot be released")
     if column.distinct <= 1:
@@ -91,7 +88,7 @@ def _by_itself(column: ColumnProfile) -> RoleProposal:
 
 
 def _names_somebody(column: ColumnProfile, meanings: Sequence[str]) -> str:
-    """Why a column is an identifier; empty, where it is none."""
+    """Say why a column is an identifier; empty, where it is none."""
     is_many = column.distinct > max(_FEW, _SHARE_OF_IDS * column.valid)
     is_whole = "int" in column.type or not column.is_numeric
     if is_whole and column.distinct > _FEW:
@@ -167,7 +164,7 @@ def _why_confidential(meanings: Sequence[str]) -> str:
 
 
 def _without_names(proposal: RoleProposal, has_people: bool) -> RoleProposal:
-    """Where no number is known from outside by its name: continuous ones are, in part; of firms, money too."""
+    """Take continuous numbers where none is known from outside by its name; of firms, money too."""
     column, meanings = proposal.column, set(meanings_of(proposal.column.name))
     is_private = bool(meanings & ({"weight", "money", "sensitive"} if has_people else {"weight"}))
     if proposal.role == CONFIDENTIAL and column.is_numeric and column.distinct > _CONTINUOUS and not is_private:
@@ -179,7 +176,7 @@ def _without_names(proposal: RoleProposal, has_people: bool) -> RoleProposal:
 
 
 def _with_blocking(proposals: Sequence[RoleProposal], sample: pa.Table) -> list[RoleProposal]:
-    """As many blocking columns as leave enough records a key; the others have the role that is left to them."""
+    """Block by as many columns as leave enough records a key; the others have the role that is left to them."""
     blocking = (one for one in proposals if one.role == BLOCKING)
     # What has a mean comes last: it need not be dropped.
     candidates = sorted(blocking, key=lambda one: (one.column.is_numeric, _rank(one), one.column.distinct))
@@ -206,7 +203,7 @@ def _rank(proposal: RoleProposal) -> int:
 
 
 def _finer(keys: Ints, column: pa.ChunkedArray) -> Ints:
-    """Keys, numbered from 0, of what was there and one more column; missing values are a category."""
+    """Number keys from 0 by what was there and one more column; missing values are a category."""
     codes = one_array(column).dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
     together: Ints = np.unique(keys * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)[1]
     return together

@@ -101,7 +101,7 @@ def _fewest_moved(
 
 
 def _moved(proposals: Sequence[RoleProposal], refused: Mapping[str, Disclosure]) -> tuple[RoleProposal, ...]:
-    """Proposals in which the columns that are refused have another role than confidential."""
+    """Give columns that are refused another role than confidential."""
     n_averaged = sum(proposal.role == QUASI for proposal in proposals)
     moved = []
     for proposal in proposals:

@@ -34,8 +34,6 @@ _MOST_SCANNED = 32
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows of an input, in the order of its files, and which they are."""
-
     table: pa.Table
     is_whole: bool
     #: The places that they come from, and how many parts the input has.
@@ -72,7 +70,7 @@ def sampled(source: Input) -> Sample:
 
 
 def _whole(listing: InputListing, source: Input) -> Sample | None:
-    """All rows; None where they are larger than they looked."""
+    """Read all rows; None where they are larger than they looked."""
     tables, n_bytes = [], 0
     for table in _tables(listing, source):
         tables.append(table)
@@ -88,7 +86,7 @@ def _tables(listing: InputListing, source: Input) -> Iterator[pa.Table]:
 
 
 def _some(listing: InputListing, source: Input) -> Sample:
-    """The first rows of parts that lie evenly over the input: a part is never read further, however large it is."""
+    """Read the first rows of parts that lie evenly over the input: no part is read further, however large it is."""
     n = len(listing.parts)
     places = [listing.parts[i * n // min(n, _PLACES)] for i in range(min(n, _PLACES))]
     most = _ROWS_OF_PLACES // len(places)

@@ -81,7 +81,7 @@ def _about_input(profile: FileProfile) -> list[str]:
 
 
 def _unit(profile: FileProfile) -> tuple[tuple[str, ...], list[str]]:
-    """The column that tells units apart, and what is to be said of identifiers that repeat."""
+    """Find the column that tells units apart, and say what to know of identifiers that repeat."""
     ids = profile.with_role(IDENTIFIERS)
     single = [column for column in ids if column.unique == 1 and not column.missing]
     repeated = [column for column in ids if column.unique < 1]
@@ -113,7 +113,7 @@ def _about_ways(profile: FileProfile) -> list[str]:
 
 
 def _about_nights(profile: FileProfile) -> list[str]:
-    """A hint to who has a file a day."""
+    """Hint at series to who has a file a day."""
     if not _DAY_IN_A_NAME.search(basename(profile.source.url)):
         return []
     return ["Series: the file's name holds a day. With {date} in its place each night reads its own; see series below."]

@@ -52,8 +52,6 @@ class Understanding:
 
 @dataclass(frozen=True)
 class _Column:
-    """The notations of a column of text, and which words for a missing value it has."""
-
     counts: dict[str, int]
     words: frozenset[str]
     are_days: bool
@@ -181,7 +179,7 @@ def _notations(table: pa.Table, url: str) -> dict[str, _Column]:
 
 
 def _remarks_on_texts(table: pa.Table) -> dict[str, str]:
-    """What texts of files with types look like, if it is not text."""
+    """Say what texts of files with types look like, if it is not text."""
     remarks = {}
     for column in table.schema:
         if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):

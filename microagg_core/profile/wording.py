@@ -59,7 +59,7 @@ def share_in_words(part: float) -> str:
 
 
 def notes(column: ColumnProfile) -> list[str]:
-    """What else is to be said of a column: words and numbers for missing values, notations that are not read."""
+    """Say what else is to be known: words and numbers for missing values, notations that are not read."""
     lines = []
     if words := [repr(word) for word in column.null_words if word]:
         lines.append(f"{', '.join(words)} in a column of text stay texts: only columns with a type have null words")
@@ -125,5 +125,4 @@ def _wrapped(text: str, indent: str) -> list[str]:
 
 
 def _shown(name: str) -> str:
-    """A name on one line, whatever is in it."""
     return name if name.isprintable() and name.strip() == name else repr(name)

@@ -26,7 +26,7 @@ from microagg_core.plain import from_json, from_plain, to_plain
 from microagg_core.release.context import work_store
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.pieces import Digest
-from microagg_core.release.revisions import existing, read_tombstone
+from microagg_core.release.revisions import committed_manifests, read_tombstone
 from microagg_core.release.steps.measuring import RISK_FORMAT_VERSION, Measured, Risk
 from microagg_core.software import software
 from microagg_core.spec.release import ReleaseSpec
@@ -202,10 +202,10 @@ def find_published(work: Store, output: Store, origin: Origin, identity: str, ma
     Raises:
         StorageError: the id is taken by a release of something else and may not be replaced.
     """
-    committed = existing(output, identity)
+    committed = committed_manifests(output, identity)
     if not committed:
         return None
-    manifest = committed[-1][1]
+    manifest = committed[-1]
     if tombstone := read_tombstone(output, manifest.layout.folder):
         if may_replace:
             return None

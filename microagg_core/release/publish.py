@@ -42,7 +42,7 @@ from microagg_core.release.manifest import Manifest, PageEntry, PartEntry, Relea
 from microagg_core.release.minisign import SecretKey
 from microagg_core.release.page_files import Page, PagesOf, bring_pages, no_pages, pages_for
 from microagg_core.release.revisions import (
-    existing,
+    committed_manifests,
     is_withdrawn,
     named_objects,
     read_manifest,
@@ -206,8 +206,8 @@ def publish(
         StorageError: the id is taken, a rival won, the store cannot publish safely, or it failed. Then nothing of
             this publication is left at the output, or the message says what is.
     """
-    committed = existing(output, facts.id)
-    newest = committed[-1][1] if committed else None
+    committed = committed_manifests(output, facts.id)
+    newest = committed[-1] if committed else None
     number = _free_number(output, facts.id, (revision_number(newest.revision) or 0) + 1 if newest else 1)
     layout = ReleaseLayout(facts.id, revision_name(number))
     ours = _Attempt.plan(output, facts, layout, parts, attempt or new_attempt(), signing_key, pages_of)
@@ -274,7 +274,7 @@ def _saying(failure: str) -> Iterator[None]:
 def _clear(output: Store, release_id: str) -> tuple[str, ...]:
     """Remove what killed, beaten and late attempts left in the folders of committed revisions."""
     try:
-        for _, manifest in existing(output, release_id):
+        for manifest in committed_manifests(output, release_id):
             listed = output.list(manifest.layout.folder, unfinished=True)
             kept = named_objects(manifest, listed)
             output.delete_many([name for name in listed if name not in kept])

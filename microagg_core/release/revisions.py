@@ -267,12 +267,6 @@ class ReleaseAtHand:
         return sha256_hex(self.data)
 
 
-def find_release(url: str, storage_options: dict[str, Any] | None = None) -> tuple[Store, Manifest]:
-    """Find the release at a URL: its folder and its manifest; see :func:`read_release`."""
-    release = read_release(url, storage_options)
-    return release.folder, release.manifest
-
-
 def read_release(
     url: str, storage_options: dict[str, Any] | None = None, *, follow_links: bool = True
 ) -> ReleaseAtHand:
@@ -377,14 +371,14 @@ def named_objects(manifest: Manifest, listed: Collection[str]) -> set[str]:
     return named | manifest.part_names() | manifest.written_page_names()
 
 
-def existing(output: Store, release_id: str) -> list[tuple[str, Manifest]]:
+def committed_manifests(output: Store, release_id: str) -> list[Manifest]:
     """Read the manifests of an id's committed revisions, oldest first.
 
     Raises:
         StorageError: a manifest is damaged.
     """
     revisions = reversed(committed_revisions_in(output, release_id))
-    return [(revision, read_manifest(output, ReleaseLayout(release_id, revision))) for revision in revisions]
+    return [read_manifest(output, ReleaseLayout(release_id, revision)) for revision in revisions]
 
 
 def read_manifest(output: Store, layout: ReleaseLayout) -> Manifest:

@@ -17,7 +17,7 @@ from typing import Any
 
 from microagg_core.compiling import is_compiled
 from microagg_core.errors import ClusterError, MicroaggError, StorageError, sanitized
-from microagg_core.kernels.machine_code.code_folders import code_folders
+from microagg_core.kernels.machine_code.code_cache import code_folders
 from microagg_core.release.context import work_store
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.inputs import input_files, open_input

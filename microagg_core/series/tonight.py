@@ -291,7 +291,7 @@ def _is_unknown(spec: ReleaseSpec, ledger: Ledger, output: Store, latest: Releas
     return True
 
 
-def refuse_overlap(tonight: Tonight, n_units: int) -> None:
+def refuse_overlap(tonight: Tonight) -> None:
     """Stop where units were released before, or may have been, and the spec says nothing of a series.
 
     This waits for the survey, which tells whether the very same release is there already: then nothing is released.
@@ -300,7 +300,7 @@ def refuse_overlap(tonight: Tonight, n_units: int) -> None:
         raise GateError(tonight.objection)
     if tonight.matched.released_before and tonight.spec.series is None:
         raise GateError(
-            f"{tonight.matched.released_before} of {n_units} units were released before in the series "
+            f"{tonight.matched.released_before} of {tonight.n_units} units were released before in the series "
             f"{tonight.night.series!r}, and two releases of the same units in other groups can give their exact values "
             f"away; {_ADVICE}"
         )

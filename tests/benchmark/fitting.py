@@ -15,9 +15,11 @@ from scipy.optimize import nnls
 
 from microagg_core.data.formats.reading import BATCH_ROWS
 from microagg_core.release.sizing.description import Description, draw_plan, sizes_of_keys
-from microagg_core.release.sizing.tasks import STAGE_OF_STEP, Columns, TaskSizes
+from microagg_core.release.sizing.tasks import UPLOAD, Columns, TaskSizes, measured_steps
 
 FIGURES = Path(__file__).resolve().parents[2] / "microagg_core" / "release" / "sizing" / "figures.json"
+#: Whatever figures are fitted for.
+STEPS = (*measured_steps(), UPLOAD)
 #: What a task of each step is made of, and what it writes for that.
 MADE_OF = {
     "survey": ("task", "row", "row_quasi", "row_confidential", "row_identifier", "batch_key"),
@@ -114,7 +116,7 @@ def fit_steps(recordings: list[dict[str, Any]], what: str, names: dict[str, tupl
     """MeasuredFigures of each step for what its tasks took or wrote."""
     rows = list(rows_of(recordings))
     figures = {}
-    for step in STAGE_OF_STEP:
+    for step in STEPS:
         mine = [(task[what], parts) for task, parts in rows if task["step"] == step]
         figures[step] = fitted([value for value, _ in mine], [parts for _, parts in mine], names[step])
     return figures
@@ -181,7 +183,7 @@ def fit_flow(books: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, flo
 def report(recordings: list[dict[str, Any]], cpu: dict[str, Any]) -> None:
     """How far the figures are from what they were fitted to, in percent."""
     for recording in recordings:
-        took: dict[str, float] = dict.fromkeys(STAGE_OF_STEP, 0.0)
+        took: dict[str, float] = dict.fromkeys(STEPS, 0.0)
         says = dict(took)
         for task, parts in rows_of([recording]):
             took[task["step"]] += task["cpu_seconds"]
@@ -195,7 +197,7 @@ def fit(folder: Path, machine: str, keep: bool) -> None:
     """Fit, report, and write the figures."""
     cases, disks = read_recordings(folder, "case"), read_recordings(folder, "disk")
     cpu = fit_steps(cases, "outside", MADE_OF)
-    kernels = fit_steps(cases, "kernel_seconds", dict.fromkeys(STAGE_OF_STEP, KERNELS))["anonymize"]
+    kernels = fit_steps(cases, "kernel_seconds", dict.fromkeys(STEPS, KERNELS))["anonymize"]
     cpu["anonymize"] = dict(Counter(cpu["anonymize"]) + Counter(kernels))
     report(cases, cpu)
     flow, flow_bytes = fit_flow(read_recordings(folder, "book"))

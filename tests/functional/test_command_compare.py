@@ -114,6 +114,7 @@ def test_the_release_draws_what_the_comparison_drew_by_each_seed(project: Projec
         assert document["losses"]["l_sse"] == loss
 
 
+@pytest.mark.soak("releases 20,000 people four times")
 def test_of_a_large_file_blocks_are_drawn_and_the_errors_hold(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,6 +259,7 @@ def test_no_value_of_a_record_is_in_it(project: Project) -> None:
     assert_clean("terminal", shown.out + shown.err + document.out + document.err + files)
 
 
+@pytest.mark.soak("compares 20,000 people")
 def test_interrupted_it_leaves_nothing(project: Project) -> None:
     project.write(people(20_000))
     project.write_spec(ROLES, k=4)

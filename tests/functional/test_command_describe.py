@@ -79,6 +79,7 @@ def test_settings_without_a_spec_are_refused() -> None:
     run_command("plan", "--describe", "rows=10", "--set", "k=3").assert_refused(2, "name the spec")
 
 
+@pytest.mark.soak("measures a process")
 def test_a_census_is_described_in_seconds_and_little_memory() -> None:
     """Of the process itself: it reads no data, and holds arrays of 3 million keys."""
     code = (

@@ -27,7 +27,7 @@ def people(n: int = 300) -> pa.Table:
     )
 
 
-@pytest.mark.slow(reason="makes the demo, on a cluster of its own")
+@pytest.mark.soak("makes the demo, on a cluster of its own")
 def test_the_demo_and_a_spec_of_ones_own_for_its_file(tmp_path: Path) -> None:
     """demo makes a release on a cluster of its own; init starts a spec, which says what is still to be decided."""
     made = run_command("demo", "--direct", "--people", "3000", "--folder", "demo", cwd=tmp_path)

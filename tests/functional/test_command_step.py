@@ -121,6 +121,7 @@ def on_slurm(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
 
 
+@pytest.mark.soak("starts the command for every task")
 def test_the_script_for_slurm_goes_on_and_makes_the_release(tmp_path: Path, on_slurm: dict[str, str]) -> None:
     """From where it was stopped before: the steps until then are done in this process, which is quicker."""
     project = written(tmp_path / "slurm")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from covering import share
-from microagg_core.kernels.machine_code import code_folders
-from microagg_core.kernels.machine_code.code_folders import CodeFolders
+from microagg_core.kernels.machine_code import code_cache
+from microagg_core.kernels.machine_code.code_cache import CodeFolders
 from microagg_core.kernels.machine_code.target import fingerprint, kernel_sources
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,14 +20,14 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Compiles some kernels and says, with a sum, whether they work, how many came from disk, and where they go.
 SCRIPT = """
 import numpy as np
-from microagg_core.kernels.machine_code import code_folders
-from microagg_core.kernels.tools import exact_sum
+from microagg_core.kernels.machine_code import code_cache
+from microagg_core.kernels.tools import sums
 X = np.arange(12.0).reshape(2, 6)
 frozen = X.copy(); frozen.flags.writeable = False
 for data in (X, frozen):
-    assert exact_sum.total_of(data, 1, 6)[0].tolist() == [15.0, 45.0]
-hits = sum(exact_sum.total_of.stats.cache_hits.values())
-print(hits, code_folders.code_folders().write)
+    assert sums.total_of(data, 1, 6)[0].tolist() == [15.0, 45.0]
+hits = sum(sums.total_of.stats.cache_hits.values())
+print(hits, code_cache.code_folders().write)
 """
 #: Goes before the script: the temporary folder, which root can always write, cannot be written either.
 NO_TEMPORARY_FOLDER = "import tempfile; tempfile.tempdir = '/dev/null/tmp'\n"
@@ -60,6 +60,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cache
 
 
+@pytest.mark.soak("starts many processes")
 def test_many_processes_can_start_at_once_on_an_empty_folder(tmp_path: Path) -> None:
     for process in [_start(tmp_path) for _ in range(4)]:
         _finish(process)
@@ -74,7 +75,7 @@ def test_many_processes_can_start_at_once_on_an_empty_folder(tmp_path: Path) -> 
 def test_another_checkout_uses_what_is_there(filled: Path, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "microagg_core", tmp_path / "microagg_core", ignore=shutil.ignore_patterns("__pycache__"))
     where = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-    proof = f"assert exact_sum.__file__.startswith({str(tmp_path)!r})\n"
+    proof = f"assert sums.__file__.startswith({str(tmp_path)!r})\n"
     assert _run(filled, where + SCRIPT + proof)[0] == 2
 
 
@@ -165,8 +166,8 @@ def test_a_named_folder_that_cannot_be_written_is_read_all_the_same(filled: Path
 def _folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, user: int) -> CodeFolders:
     monkeypatch.setattr(os, "getuid", lambda: user)
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/user")
-    monkeypatch.setattr(code_folders.tempfile, "gettempdir", lambda: str(tmp_path / "temporary"))
-    return code_folders.code_folders.__wrapped__()
+    monkeypatch.setattr(code_cache.tempfile, "gettempdir", lambda: str(tmp_path / "temporary"))
+    return code_cache.code_folders.__wrapped__()
 
 
 SOMEBODY = 54321
@@ -220,8 +221,8 @@ def test_the_users_cache_in_the_home_of_somebody_else_is_not_used(
     monkeypatch.delenv("MICROAGG_CACHE_DIR", raising=False)
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(code_folders.tempfile, "gettempdir", lambda: "/dev/null/tmp")
-    found = code_folders.code_folders.__wrapped__()
+    monkeypatch.setattr(code_cache.tempfile, "gettempdir", lambda: "/dev/null/tmp")
+    found = code_cache.code_folders.__wrapped__()
     assert found.write is None and found.tried[0] == tmp_path / "microagg"
 
 
@@ -252,7 +253,7 @@ def test_without_a_home_compiled_code_outlasts_the_run_that_made_it(tmp_path: Pa
     script = (
         "from microagg_flows.process import scratch\n"
         "with scratch() as folder:\n"
-        "    from microagg_core.kernels.machine_code.code_folders import code_folders\n"
+        "    from microagg_core.kernels.machine_code.code_cache import code_folders\n"
         "    print(folder, code_folders().write)\n"
     )
     named = ("MICROAGG_CACHE_DIR", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME")

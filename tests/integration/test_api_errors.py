@@ -17,12 +17,12 @@ import pytest
 
 import microagg_core.api
 from microagg_core import algorithms, lower_bound, microaggregate, partition
-from microagg_core.data.kinds import quasi_identifiers
+from microagg_core.data.kinds import encoding
 from microagg_core.errors import DataError, MicroaggError, SpecError
 from microagg_core.group.refine.refinement import refine
 
 CANARY = 987654321.125
-HERE = [*Path(microagg_core.api.__file__).parent.glob("*.py"), Path(quasi_identifiers.__file__)]
+HERE = [*Path(microagg_core.api.__file__).parent.glob("*.py"), Path(encoding.__file__)]
 #: What a spec or a command has, and a Python function has not.
 FOREIGN = re.compile(
     r"\b(?:spec|yaml|role|roles|input|output|csv|acknowledge|totals_known|max_records|confidential)\b"

@@ -19,7 +19,7 @@ import pytest
 
 from microagg_core.compiling import TABLES, compilation, compile_parts, needed_parts, start_compiling
 from microagg_core.errors import ClusterError, InternalError
-from microagg_core.kernels.machine_code.code_folders import CodeFolders, code_folders
+from microagg_core.kernels.machine_code.code_cache import CodeFolders, code_folders
 from wheels import build_wheel, install_wheel, our_libraries
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,7 +39,7 @@ event.register("numba:compile", Listener())
 """
 COMPILE = """
 from microagg_core.compiling import needed_parts
-from microagg_core.compiling.parts import stamp
+from microagg_core.compiling.compilation import stamp
 from microagg_core.compiling.problems import solve
 for part in needed_parts(*json.loads(sys.argv[1])):
     solve(part)
@@ -141,7 +141,7 @@ def test_a_wheel_brings_its_kernels_along(installed_wheel: Path, tmp_path: Path)
     """Where no folder can be written, and so nothing else can have been kept."""
     nowhere = {"MICROAGG_CACHE_DIR": "/dev/null/named", "XDG_CACHE_HOME": "/dev/null/user"}
     proof = (
-        "import tempfile, microagg_core\nfrom microagg_core.kernels.machine_code.code_folders import code_folders\n"
+        "import tempfile, microagg_core\nfrom microagg_core.kernels.machine_code.code_cache import code_folders\n"
         f"assert microagg_core.__file__.startswith({str(tmp_path)!r})\n"
         "usable, tempfile.tempdir = tempfile.gettempdir(), '/dev/null/tmp'\n"
         "assert code_folders().write is None\ntempfile.tempdir = usable\n"
@@ -208,8 +208,7 @@ def test_a_full_disk_is_told_of_and_not_stamped(tmp_path: Path) -> None:
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for code, in this process, in which nothing is compiled yet."""
     folders = CodeFolders((tmp_path,), tmp_path, (tmp_path,))
-    for module in ("compilation", "parts"):
-        monkeypatch.setattr(f"microagg_core.compiling.{module}.code_folders", lambda: folders)
+    monkeypatch.setattr(compilation, "code_folders", lambda: folders)
     monkeypatch.setattr(compilation, "_in_vain", set())
     monkeypatch.setattr(compilation, "_said", Event())
     return tmp_path

@@ -191,6 +191,7 @@ def test_workers_that_are_well_and_too_small_for_the_largest_task(tmp_path: Path
         assert "and run zero needed 2732 MiB; give workers more memory" in found["memory"][0].says
 
 
+@pytest.mark.soak("starts a cluster for one sentence")
 @pytest.mark.server
 def test_a_worker_of_another_version(tmp_path: Path) -> None:
     """It says so of itself; what it would make is another release."""

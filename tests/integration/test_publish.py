@@ -11,7 +11,7 @@ import pytest
 
 from microagg_core.errors import StorageError
 from microagg_core.release.publish import Upload, publish, upload_in_turn
-from microagg_core.release.revisions import existing
+from microagg_core.release.revisions import committed_manifests
 from microagg_core.release.verify import verify
 from microagg_core.store.layout import LATEST, ReleaseLayout
 from microagg_core.store.objects import Store
@@ -66,7 +66,7 @@ def test_another_content_needs_replace(output: Store, work: Store) -> None:
     replaced = publish_tables(output, work, safe_tables("x"), replacing=True)
     assert replaced.manifest.revision == "r0002" and replaced.latest == f"{ID}/r0002/manifest.json"
     again = publish_tables(output, work, safe_tables("x"), replacing=True)
-    assert again.already and [r for r, _ in existing(output, ID)] == ["r0001", "r0002"]
+    assert again.already and [manifest.revision for manifest in committed_manifests(output, ID)] == ["r0001", "r0002"]
     with pytest.raises(StorageError, match="use --replace"):
         publish_tables(output, work, safe_tables())  # what was replaced does not come back unasked
     assert names_of(output) == expected_names(output)
@@ -244,7 +244,7 @@ def test_two_processes_race_for_one_id(output: Store, work: Store, same: bool) -
             assert endings[1] == "published" and ("another run" in endings[0] or "already published" in endings[0])
             winner = next(salt for salt, ending in outcomes if ending == "published")
             codes = [p.sha256 for p in stage_parts(work, safe_tables(winner))]
-            assert [p.sha256 for p in existing(output, release_id)[0][1].parts] == codes
+            assert [p.sha256 for p in committed_manifests(output, release_id)[0].parts] == codes
     assert names_of(output) == expected_names(output)
     for release_id in rounds:
         assert verify(output.url_of(release_id), output.storage_options).passed

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from microagg_core.errors import MicroaggError, SpecError, StorageError
-from microagg_core.release.revisions import find_release, newest
+from microagg_core.release.revisions import newest, read_release
 from microagg_core.release.verify import verify
 from microagg_core.series.eraser import ErasureReport, forget
 from microagg_core.store.objects import Store
@@ -132,8 +132,8 @@ def test_a_withdrawn_release_says_so_and_is_never_mended(tmp_path: Path) -> None
     erase(series, FORGOTTEN)
     for folder, instead in (("day-0", "a later release"), ("day-1/r0001", "day-1/r0002")):
         with pytest.raises(StorageError, match=f"withdrawn on 2026-11-19.*read {instead}"):
-            find_release(str(tmp_path / "output" / folder))
-    assert find_release(str(tmp_path / "output" / "day-1"))[1].revision == "r0002"
+            read_release(str(tmp_path / "output" / folder))
+    assert read_release(str(tmp_path / "output" / "day-1")).manifest.revision == "r0002"
     series.write_input(range(40), 0)
     with pytest.raises(StorageError, match="day-0/r0001 was withdrawn"):
         run_stages(start(series.path, identity="day-0"))

@@ -94,7 +94,7 @@ def test_the_release_of_a_rival_is_not_taken_for_the_night_that_lost_to_it(
     run_stages(release, "survey", "plan", "scatter", "anonymize", "validate", "measure")
     run_stages(rival)
     committed = ledger_of(load_spec(str(path)))
-    monkeypatch.setattr("microagg_core.release.revisions.existing", lambda output, identity: [])
+    monkeypatch.setattr("microagg_core.release.publish.committed_manifests", lambda output, identity: [])
     with pytest.raises(StorageError, match="another run published"):
         run_stages(release, "publish")
     head = committed.head()

@@ -9,7 +9,7 @@ import pytest
 
 from microagg_core.group.labels import private_copy
 from microagg_core.kernels.scan.remaining import BLOCK, farthest, nearest, take_group
-from microagg_core.kernels.tools.exact_sum import add_record, total_of
+from microagg_core.kernels.tools.sums import add_record, total_of
 
 
 def _columns(X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -9,31 +9,33 @@ import numpy as np
 import pytest
 
 import twins
-from covering import cover, each
+from covering import cover, each, is_whole
 from microagg_core import partition
 from microagg_core.group.labels import checked_labels, private_copy
-from microagg_core.kernels.scan.centroids import closest
 from microagg_core.kernels.scan.mdav import peel
-from microagg_core.kernels.scan.mdav_star import mdav_star
-from microagg_core.kernels.scan.v_mdav import v_mdav
-from microagg_core.kernels.tools.exact_sum import total_of
-from microagg_core.kernels.tree import mdav, search
-from microagg_core.kernels.tree.centroid_order import farthest_from_centroid, new_order
+from microagg_core.kernels.scan.variable_groups import closest, mdav_star, v_mdav
+from microagg_core.kernels.tools.sums import total_of
+from microagg_core.kernels.tree import mdav, searches
 from microagg_core.kernels.tree.closed_groups import (
     ClosedGroups,
     add_member,
     cheapest_to_join,
+    farthest_from_centroid,
     hold,
     new_closed_groups,
     new_group,
+    new_order,
 )
-from microagg_core.kernels.tree.farthest import farthest_from_record, farthest_from_total
 from microagg_core.kernels.tree.mdav import peel_tree
-from microagg_core.kernels.tree.mdav_star import mdav_star_tree
-from microagg_core.kernels.tree.nearest import find_nearest
-from microagg_core.kernels.tree.search import Search, new_search
+from microagg_core.kernels.tree.searches import (
+    Search,
+    farthest_from_record,
+    farthest_from_total,
+    find_nearest,
+    new_search,
+)
 from microagg_core.kernels.tree.shrinking_tree import LEAF, Tree, new_tree, rebuild_if_sparse, remaining, remove
-from microagg_core.kernels.tree.v_mdav import v_mdav_tree
+from microagg_core.kernels.tree.variable_groups import mdav_star_tree, v_mdav_tree
 
 Data = Callable[[np.random.Generator, int, int], np.ndarray]
 Kernel = Callable[[np.ndarray, int], np.ndarray]
@@ -95,7 +97,7 @@ def _numbered(labels: np.ndarray) -> list[int]:
 @each("data", DATA)
 def test_a_kernel_on_the_tree_equals_its_twin(kernel: str, data: str) -> None:
     fast, twin, params, _ = KERNELS[kernel]
-    for seed in range(8):
+    for seed in range(8 if is_whole() else 4):
         rng = np.random.default_rng(seed)
         n, p = int(rng.integers(4, 90)), int(rng.integers(1, 21))
         k = int(rng.integers(2, min(n, 9) + 1))
@@ -119,7 +121,7 @@ def test_the_choice_between_tree_and_scans_changes_nothing(algorithm: str, monke
     X = np.random.default_rng(4).integers(0, 30, (2000, 3)).astype(np.float64)
     found = []
     for pays in (True, False):
-        for module in (search, mdav):
+        for module in (searches, mdav):
             monkeypatch.setattr(module, "tree_pays", lambda *sizes, pays=pays, **memory: pays)
         found.append(partition(X, 4, algorithm).tolist())
     assert found[0] == found[1]
@@ -150,7 +152,7 @@ def _distances(X: np.ndarray, point: np.ndarray, factor: float = 1.0) -> np.ndar
 
 @each("data", DATA)
 def test_a_thinned_tree_holds_what_remains(data: str) -> None:
-    for seed in range(10):
+    for seed in range(10 if is_whole() else 4):
         tree, _, X, left = _thinned(data, seed)
         assert sorted(remaining(tree)) == left.tolist()
         assert (tree.ids[tree.slots[left]] == left).all()
@@ -161,7 +163,7 @@ def test_a_thinned_tree_holds_what_remains(data: str) -> None:
 @each("data, scans", list(product(DATA, [0, 99])))
 def test_searches_find_what_sorting_finds(data: str, scans: int) -> None:
     """From records that remain, from records that are gone, and from points far outside; by tree and by scan."""
-    for seed in range(10):
+    for seed in range(10 if is_whole() else 4):
         tree, search, X, left = _thinned(data, seed)
         rng = np.random.default_rng(seed)
         for point in (*X.T[rng.integers(0, X.shape[1], 6)], np.full(len(X), 1e6)):
@@ -178,7 +180,7 @@ def test_searches_find_what_sorting_finds(data: str, scans: int) -> None:
 
 @each("data, scans", list(product(DATA, [0, 99])))
 def test_the_farthest_from_a_total_is_found(data: str, scans: int) -> None:
-    for seed in range(10):
+    for seed in range(10 if is_whole() else 4):
         tree, search, X, left = _thinned(data, seed)
         total = X[:, left].sum(axis=1)
         d = _distances(X[:, left], total, float(len(left)))
@@ -257,7 +259,7 @@ def _closed(data: str, seed: int) -> tuple[Search, ClosedGroups, np.ndarray, lis
 @each("data, scans", list(product(DATA, [0, 99])))
 def test_the_group_that_grows_least_is_found(data: str, scans: int) -> None:
     """The same as by looking at all groups one after the other, to the last bit."""
-    for seed in range(5):
+    for seed in range(5 if is_whole() else 2):
         search, groups, X, members = _closed(data, seed)
         totals = np.stack([total_of(X[:, group], 0, len(group))[0] for group in members], axis=1)
         sizes, lowest = np.array([len(group) for group in members]), np.array([group.min() for group in members])

@@ -67,7 +67,7 @@ def test_kernel_equals_its_twin(algorithm: str, params: dict[str, Any], data: st
         assert twins.agree(algorithm, X, found, expected), f"seed {seed}"
 
 
-@pytest.mark.parametrize(("algorithm", "params"), _settings())
+@pytest.mark.parametrize(("algorithm", "params"), share(_settings(), 8))
 @each("data", share(["random", "lattice", "repeated"], 1))
 def test_kernel_equals_its_twin_over_several_blocks(algorithm: str, params: dict[str, Any], data: str) -> None:
     """Kernels scan in blocks of 512 records, so smaller data would never leave the first."""

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from microagg_core.kernels.tools.two_floats import Pair, is_less, minus, over, plus, square, two_sum
+from microagg_core.kernels.tools.sums import Pair, is_less, minus, over, plus, square, two_sum
 
 SHARE = Fraction(1, 2**100)
 

@@ -14,7 +14,7 @@ from microagg_core import lower_bound, partition
 from microagg_core.group.metrics.losses import losses
 from microagg_core.group.refine import columns
 from microagg_core.group.refine.columns import column_bound, proved_by
-from microagg_core.group.refine.programme import relaxation
+from microagg_core.group.refine.search import relaxation
 from microagg_core.kernels.refinement.pricing import cheapest_group, price_all
 
 

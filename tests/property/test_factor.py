@@ -15,11 +15,16 @@ from microagg_core.group.factor import Certificate, minimum_factor, optimal_two
 from microagg_core.group.factor.minimum import (
     Cover,
     Duals,
+    Graph,
+    Points,
     blossom_engine,
+    complete_graph,
     cut,
     in_units,
     labels_of,
+    neighbour_graph,
     networkx_engine,
+    points_of,
     prices_of,
     whole_bound,
 )
@@ -34,9 +39,7 @@ from microagg_core.group.factor.optimal import (
     relax,
     relaxed_bound,
 )
-from microagg_core.group.factor.points import Graph, Points, complete_graph, neighbour_graph, points_of
-from microagg_core.kernels.matching.group_prices import cheap_groups
-from microagg_core.kernels.matching.pair_tree import light_pairs, nearest_pairs, new_pair_tree
+from microagg_core.kernels.matching.pair_tree import cheap_groups, light_pairs, nearest_pairs, new_pair_tree
 
 Array = NDArray[np.float64]
 

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from covering import examples
 from microagg_core.group.factor import minimum_factor, optimal_two
-from microagg_core.group.factor.minimum import in_units
-from microagg_core.group.factor.points import points_of
+from microagg_core.group.factor.minimum import in_units, points_of
 from microagg_core.kernels.matching.pair_tree import weights_of
 
 Array = NDArray[np.float64]

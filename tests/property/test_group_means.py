@@ -27,8 +27,7 @@ from microagg_core.data.kinds.exact import ExactKind
 from microagg_core.data.kinds.floats import FloatKind
 from microagg_core.data.kinds.registry import kind_of
 from microagg_core.group.metrics.decimals import decimals_needed, most_decimals
-from microagg_core.group.metrics.means import Groups, float_means, whole_means
-from microagg_core.group.metrics.moments import moments_of
+from microagg_core.group.metrics.moments import Groups, float_means, moments_of, whole_means
 from microagg_core.inspect.checks.groups import Sharing, outside_ranges
 from microagg_core.spec.release import ReleaseSpec
 

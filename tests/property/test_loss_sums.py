@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covering import examples
-from microagg_core.group.metrics.means import Groups
-from microagg_core.kernels.tools.loss_sums import loss_sums, moments_of_pairs
+from microagg_core.group.metrics.moments import Groups
+from microagg_core.kernels.tools.sums import loss_sums, moments_of_pairs
 from twins.naive_losses import naive_loss_sums, naive_moments_of_pairs
 
 SEEDS = st.integers(0, 2**32 - 1)

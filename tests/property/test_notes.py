@@ -13,7 +13,7 @@ import pytest
 from microagg_core.arrays import Ints
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.kinds.registry import kind_of
-from microagg_core.group.metrics.means import Groups
+from microagg_core.group.metrics.moments import Groups
 from microagg_core.inspect import gate
 from microagg_core.inspect.check import Check
 from microagg_core.inspect.contract import InputBatch, Promise, ReleasedFile

@@ -12,8 +12,7 @@ from covering import each
 from microagg_core.group.refine.annealing import Annealing
 from microagg_core.group.refine.neighbours import Records
 from microagg_core.kernels.refinement.annealing import anneal, descend, sweep
-from microagg_core.kernels.refinement.changing_groups import Grouping, total_sse
-from microagg_core.kernels.refinement.drafts import GroupDraft
+from microagg_core.kernels.refinement.changes import GroupDraft, Grouping, total_sse
 from microagg_core.kernels.tools.random_draws import draw, exponential_quantiles, random_state
 from twins.naive_refine import Random, Refinement, loss
 

@@ -14,8 +14,7 @@ from test_refine import exact_loss
 from microagg_core import algorithms, lower_bound, microaggregate, partition
 from microagg_core.group.algorithms.best import best, suitable
 from microagg_core.group.metrics.losses import losses, standardize
-from microagg_core.group.refine.programme import CandidateGroups, best_partition, relaxation
-from microagg_core.group.refine.search import search
+from microagg_core.group.refine.search import CandidateGroups, best_partition, relaxation, search
 
 
 @pytest.mark.parametrize("seed", range(12))

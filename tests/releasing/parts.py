@@ -19,7 +19,7 @@ from microagg_core.errors import MicroaggError
 from microagg_core.inspect.check import Check
 from microagg_core.release.manifest import AlgorithmEntry, ColumnEntry, ReleaseFacts
 from microagg_core.release.publish import Published, StagedPart, publish
-from microagg_core.release.revisions import existing
+from microagg_core.release.revisions import committed_manifests
 from microagg_core.spec.release import Output
 from microagg_core.store.layout import LATEST
 from microagg_core.store.objects import Store, sha256_hex
@@ -127,7 +127,7 @@ def expected_names(output: Store) -> list[str]:
     """What the committed manifests account for, and nothing else."""
     found = {LATEST}
     for release_id in output.folders():
-        for _, manifest in existing(output, release_id):
+        for manifest in committed_manifests(output, release_id):
             found |= manifest.part_names() | manifest.page_names() | manifest.written_page_names()
             found.add(manifest.layout.manifest())
     return sorted(found)

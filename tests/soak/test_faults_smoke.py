@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from covering import share
-from microagg_core.kernels.machine_code.code_folders import code_folders
+from microagg_core.kernels.machine_code.code_cache import code_folders
 from servers.s3_server import ACCESS_KEY, REGION, SECRET_KEY
 from soak import command, judge, processes
 from soak.command import Ended

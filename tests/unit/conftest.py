@@ -8,7 +8,7 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 #: Kernels of a few lines, which compile in a second.
-SMALL_KERNELS = {f"microagg_core.kernels.tools.{name}" for name in ("hashing", "loss_sums", "value_sums")}
+SMALL_KERNELS = {f"microagg_core.kernels.tools.{name}" for name in ("hashing", "sums")}
 
 
 @pytest.fixture(autouse=True)

@@ -15,8 +15,7 @@ from microagg_core.data.kinds.exact import ExactKind
 from microagg_core.data.kinds.floats import FloatKind
 from microagg_core.data.kinds.registry import kind_of, unrounded_kind
 from microagg_core.errors import DataError, SpecError
-from microagg_core.group.metrics.means import Groups
-from microagg_core.group.metrics.moments import moments_of, offsets_from
+from microagg_core.group.metrics.moments import Groups, moments_of, offsets_from
 
 D = decimal.Decimal
 

@@ -18,7 +18,7 @@ from microagg_core.inspect.samples import (
     merge_sketches,
     sketch_of,
 )
-from microagg_core.kernels.tools.value_sums import sums_by_value
+from microagg_core.kernels.tools.sums import sums_by_value
 from microagg_core.release.steps.confidential import ColumnSketch, _Drawn
 from twins.naive_sketches import naive_sums_by_value
 

@@ -36,7 +36,7 @@ def warm(
     if into is not None:
         os.environ["MICROAGG_CACHE_DIR"] = str(into)
     from microagg_core.compiling import all_parts, compile_parts, missing_parts, needed_parts
-    from microagg_core.kernels.machine_code.code_folders import code_folders
+    from microagg_core.kernels.machine_code.code_cache import code_folders
     from microagg_flows.progress import shown, terminal_progress
 
     wanted = all_parts() if everything else tuple(part for name in names for part in needed_parts(name, refine, k))

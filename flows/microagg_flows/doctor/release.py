@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from microagg_core.data.formats.reading import list_input
 from microagg_core.data.formats.writing import released_format
-from microagg_core.release.revisions import existing, unnamed_files
+from microagg_core.release.revisions import committed_manifests, unnamed_files
 from microagg_core.release.signature import read_signing_key
 from microagg_core.series.keys import key_of, refuse_other_key
 from microagg_core.series.ledger import ledger_of
@@ -60,11 +60,11 @@ def _output(patient: Patient) -> Iterator[Finding]:
             "output",
             f"{len(unnamed)} files of {output} are named by no manifest; microagg clean removes what runs left",
         )
-    committed = existing(output, patient.id)
+    committed = committed_manifests(output, patient.id)
     if not committed:
         yield well("output", f"{output} is in reach, and {patient.id} is not taken")
         return
-    revision = committed[-1][0]
+    revision = committed[-1].revision
     yield strange(
         "output", f"{patient.id} is there already, as {revision}; other data or another spec would be refused"
     )

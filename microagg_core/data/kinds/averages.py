@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from microagg_core.arrays import Bools, Floats
 from microagg_core.data.kinds.contract import CLAIMS_OF_A_MEAN, DEFAULT_ROUNDING, Claim, Kind, Rule, Ticks, Unit
-from microagg_core.group.metrics.means import Groups
-from microagg_core.group.metrics.moments import Moments, Origin, offsets_from
+from microagg_core.group.metrics.moments import Groups, Moments, Origin, offsets_from
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from microagg_core.arrays import Bools, Floats
 from microagg_core.data.tables.hashing import missing_in, one_array
 from microagg_core.data.tables.ordering import ranks
-from microagg_core.group.metrics.means import Groups
-from microagg_core.group.metrics.moments import Moments, Origin, moments_of, offsets_from
+from microagg_core.group.metrics.moments import Groups, Moments, Origin, moments_of, offsets_from
 
 Ticks = NDArray[Any]
 #: Plain values, kept as JSON; what they are is a kind's own affair.
@@ -80,6 +79,8 @@ class Kind(ABC):
 
     #: What holds of released values; :mod:`microagg_core.data.kinds.registry` tries it on :meth:`examples`.
     claims: ClassVar[frozenset[Claim]]
+    #: Whether ticks follow from all values of the file, such as places in a dictionary; see :meth:`more_traits`.
+    needs_all_values: ClassVar[bool] = False
     #: Whether the mean of such a column can be a float, which is what the Python functions give.
     has_float_means: ClassVar[bool] = False
     #: Whether pandas may hold such a column as objects of Python.

@@ -16,8 +16,7 @@ from microagg_core.data.kinds.averages import AveragedKind
 from microagg_core.data.kinds.contract import EXAMPLES, Kind, Ticks
 from microagg_core.data.kinds.floats import FloatKind
 from microagg_core.errors import SpecError
-from microagg_core.group.metrics.means import Groups, whole_means
-from microagg_core.group.metrics.moments import Origin, offsets_from
+from microagg_core.group.metrics.moments import Groups, Origin, offsets_from, whole_means
 
 
 @dataclass(frozen=True)

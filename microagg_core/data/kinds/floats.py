@@ -15,8 +15,7 @@ from microagg_core.data.kinds.averages import AveragedKind
 from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Declaration, Rule, Ticks, Traits
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.group.metrics.decimals import decimals_needed, most_decimals, short_together
-from microagg_core.group.metrics.means import Groups, float_means, whole_means
-from microagg_core.group.metrics.moments import Moments, Origin, offsets_from
+from microagg_core.group.metrics.moments import Groups, Moments, Origin, float_means, offsets_from, whole_means
 
 _INT64_RANGE = (-(2**63), 2**63 - 1)
 

@@ -15,7 +15,7 @@ MOST_RECORDS = 20
 
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:
-    from microagg_core.kernels.scan.exhaustive import exhaustive
+    from microagg_core.kernels.scan.optimal import exhaustive
 
     return exhaustive(X.T, k)
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:
-    from microagg_core.kernels.scan.md import md
+    from microagg_core.kernels.scan.mdav import md
 
     return md(X.T, k)
 

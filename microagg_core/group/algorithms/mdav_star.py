@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:
-    from microagg_core.kernels.scan.mdav_star import mdav_star
-    from microagg_core.kernels.tree.mdav_star import mdav_star_tree
-    from microagg_core.kernels.tree.search import tree_pays
+    from microagg_core.kernels.scan.variable_groups import mdav_star
+    from microagg_core.kernels.tree.searches import tree_pays
+    from microagg_core.kernels.tree.variable_groups import mdav_star_tree
 
     n, p = X.shape
     # A group has its total in two floats an attribute, and its size and numbers.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:
     from microagg_core.kernels.forests.mst import cut_longest, spanning_tree
-    from microagg_core.kernels.scan.large_groups import group_by_md
+    from microagg_core.kernels.scan.mdav import group_by_md
 
     labels = cut_longest(*spanning_tree(X.copy(order="K").T), k)
     group_by_md(X.T, labels, k)

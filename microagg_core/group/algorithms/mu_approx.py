@@ -44,8 +44,7 @@ def _grown(X: Floats, k: int, seed: int) -> SpanningTrees:
     import numpy as np
 
     from microagg_core.group.headway import Progress
-    from microagg_core.kernels.forests.decompose import decompose
-    from microagg_core.kernels.forests.forest import forest
+    from microagg_core.kernels.forests.forest import decompose, forest
 
     n, progress = len(X), Progress("growing trees")
     generator = np.random.Generator(np.random.PCG64(seed))
@@ -82,7 +81,7 @@ def tree_partition(X: Floats, k: int, seed: int = 0) -> Ints:
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:
     """Group the records; the seed draws the order in which trees grow and where they are cut."""
-    from microagg_core.kernels.scan.large_groups import halve_groups
+    from microagg_core.kernels.scan.mdav import halve_groups
 
     labels = _grown(X, k, seed).labels
     halve_groups(X.T, labels, k)

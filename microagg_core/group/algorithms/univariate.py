@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:
-    from microagg_core.kernels.scan.univariate import univariate
+    from microagg_core.kernels.scan.optimal import univariate
 
     return univariate(X.T[0], k)
 

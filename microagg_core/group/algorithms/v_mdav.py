@@ -23,9 +23,9 @@ def groups(X: Floats, k: int, *, seed: int, gamma: float | str) -> Ints:
 
 def grown(X: Floats, k: int, gamma: float) -> Ints:
     """Group the records from the outside in, and let groups grow; the records may be rearranged."""
-    from microagg_core.kernels.scan.v_mdav import v_mdav
-    from microagg_core.kernels.tree.search import tree_pays
-    from microagg_core.kernels.tree.v_mdav import v_mdav_tree
+    from microagg_core.kernels.scan.variable_groups import v_mdav
+    from microagg_core.kernels.tree.searches import tree_pays
+    from microagg_core.kernels.tree.variable_groups import v_mdav_tree
 
     return v_mdav_tree(X.T, k, gamma) if tree_pays(len(X), X.shape[1], k) else v_mdav(X.T, k, gamma)
 

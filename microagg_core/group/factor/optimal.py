@@ -24,11 +24,9 @@ from scipy.sparse import coo_array, csc_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from microagg_core.arrays import Bools, Floats, Ints
-from microagg_core.group.factor.minimum import factor_sse, in_units, minimum_factor
-from microagg_core.group.factor.points import Points, points_of
+from microagg_core.group.factor.minimum import Points, factor_sse, in_units, minimum_factor, points_of
 from microagg_core.group.headway import Progress
-from microagg_core.kernels.matching.group_prices import cheap_groups
-from microagg_core.kernels.matching.pair_tree import PairTree, nearest_pairs, new_pair_tree, weights_of
+from microagg_core.kernels.matching.pair_tree import PairTree, cheap_groups, nearest_pairs, new_pair_tree, weights_of
 
 #: Up to so many records, all groups there are.
 _FEW = 24

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Floats, Ints
 from microagg_core.group.bounds import Certificate
-from microagg_core.group.metrics.means import Groups, float_means
-from microagg_core.group.metrics.moments import moments_of, offsets_from, standardized, steadied
+from microagg_core.group.metrics.moments import Groups, float_means, moments_of, offsets_from, standardized, steadied
 
 
 @dataclass(frozen=True)

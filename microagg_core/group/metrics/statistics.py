@@ -20,8 +20,8 @@ import numpy as np
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.group.metrics.figures import CorrelationChange
 from microagg_core.group.metrics.losses import Losses, percent
-from microagg_core.group.metrics.means import Groups
-from microagg_core.kernels.tools.loss_sums import loss_sums, moments_of_pairs
+from microagg_core.group.metrics.moments import Groups
+from microagg_core.kernels.tools.sums import loss_sums, moments_of_pairs
 from microagg_core.plain import PlainFloats
 
 
@@ -161,7 +161,7 @@ class Contributions:
 
 
 def contributions_of(of_groups: Floats, n_attributes: int) -> Contributions:
-    """Name the sums that :func:`~microagg_core.kernels.tools.loss_sums.loss_sums` makes of groups."""
+    """Name the sums that :func:`~microagg_core.kernels.tools.sums.loss_sums` makes of groups."""
     p = n_attributes
     parts = np.split(of_groups, np.cumsum([p, p, _WHOLE]), axis=1)
     sse, absolute, whole, products = (TopTwo(part[1].copy(), part[2].copy()) for part in parts)

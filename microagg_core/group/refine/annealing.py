@@ -12,8 +12,7 @@ from microagg_core.arrays import Floats, Ints, ShortInts, UInt64s
 from microagg_core.group.costs import region_count
 from microagg_core.group.headway import Progress
 from microagg_core.kernels.refinement.annealing import anneal, descend
-from microagg_core.kernels.refinement.changing_groups import Grouping, fill, total_sse
-from microagg_core.kernels.refinement.drafts import GroupDraft
+from microagg_core.kernels.refinement.changes import GroupDraft, Grouping, fill, total_sse
 from microagg_core.kernels.refinement.nearest_lists import nearest_within
 from microagg_core.kernels.tools.random_draws import exponential_quantiles, random_state
 from microagg_core.kernels.tools.threads import each

@@ -21,9 +21,8 @@ from microagg_core.group.costs import columns_are_affordable
 from microagg_core.group.headway import Progress, only_for
 from microagg_core.group.metrics.losses import group_means
 from microagg_core.group.refine.neighbours import Records
-from microagg_core.group.refine.programme import CandidateGroups, relaxation
 from microagg_core.group.refine.refinement import sse_of_labels
-from microagg_core.group.refine.search import searched
+from microagg_core.group.refine.search import CandidateGroups, relaxation, searched
 from microagg_core.kernels.refinement.pricing import price_all
 
 #: Rounds of relaxation and pricing, and nodes of all searches: counts, so that every machine proves the same.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools
 from microagg_core.data.kinds.contract import Claim, Kind
-from microagg_core.group.metrics.means import Groups
+from microagg_core.group.metrics.moments import Groups
 from microagg_core.inspect.check import Check
 from microagg_core.inspect.contract import GateCheck, Promise, ReleasedFile
 

@@ -12,8 +12,7 @@ import numpy as np
 from microagg_core.arrays import Floats, Ints
 from microagg_core.inspect.protect.rules import Rules, broken_by
 from microagg_core.kernels.machine_code.jit import jit, uncounted
-from microagg_core.kernels.tree.nearest import find_nearest
-from microagg_core.kernels.tree.search import Search, least_distance, new_search
+from microagg_core.kernels.tree.searches import Search, find_nearest, least_distance, new_search
 from microagg_core.kernels.tree.shrinking_tree import LEAF, Tree, new_tree, rebuild_if_sparse, remove
 
 

@@ -19,7 +19,7 @@ from microagg_core.arrays import Bools, Floats, Ints, ShortInts
 from microagg_core.errors import InternalError
 from microagg_core.group.costs import EFFORTS, annealing_sweeps
 from microagg_core.group.metrics.losses import group_means
-from microagg_core.group.metrics.means import Groups
+from microagg_core.group.metrics.moments import Groups
 from microagg_core.group.refine.neighbours import Records
 from microagg_core.group.refine.refinement import sse_of_labels
 from microagg_core.inspect.demand import Demand

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from microagg_core.arrays import Floats, Ints
-from microagg_core.kernels.forests.cut_trees import Trees, Walk, label, trees_of
+from microagg_core.kernels.forests.forest import Trees, Walk, label, trees_of
 from microagg_core.kernels.machine_code.jit import jit
 from microagg_core.kernels.scan.remaining import BLOCK, exchange, squared_distances
 from microagg_core.kernels.tools.sorting import stable_order
@@ -18,7 +18,7 @@ from microagg_core.kernels.tools.sorting import stable_order
 
 @jit
 def _is_before(a: int, b: int, c: int, d: int) -> bool:
-    """Whether of two edges of the same length that from a to b comes before that from c to d."""
+    """Say whether the edge from a to b comes before that, of the same length, from c to d."""
     low, other = min(a, b), min(c, d)
     return low < other or (low == other and max(a, b) < max(c, d))
 
@@ -40,7 +40,7 @@ def _offer(record: int, distances: Floats, ids: Ints, near: Floats, heads: Ints)
 
 @jit
 def _grow(X: Floats, ids: Ints, m: int, near: Floats, heads: Ints, block: Floats) -> int:
-    """Offer the record in column m to the first m; the column whose edge is then the best."""
+    """Offer the record in column m to the first m; returns the column whose edge is then the best."""
     point = X[:, m].copy()
     best, shortest = 0, np.inf
     for start in range(0, m, BLOCK):
@@ -62,7 +62,7 @@ def _grow(X: Floats, ids: Ints, m: int, near: Floats, heads: Ints, block: Floats
 
 @jit
 def spanning_tree(X: Floats) -> tuple[Ints, Floats]:
-    """For each record but record 0 the other end of its edge (-1 for that), and the edge's squared length.
+    """Find for each record but record 0 the other end of its edge (-1 for that), and the edge's squared length.
 
     X is a (p, n) array whose columns are rearranged.
     """
@@ -83,7 +83,7 @@ def spanning_tree(X: Floats) -> tuple[Ints, Floats]:
 
 @jit
 def _reaches(trees: Trees, end: int, k: int, scratch: Walk) -> bool:
-    """Whether k records or more hang from the vertex of an end, its edge not counted."""
+    """Say whether k records or more hang from the vertex of an end, its edge not counted."""
     vertices, before = scratch.vertices, scratch.before
     vertices[0], before[trees.vertex[end]], count, done = trees.vertex[end], trees.vertex[end ^ 1], 1, 0
     while done < count < k:
@@ -101,7 +101,7 @@ def _reaches(trees: Trees, end: int, k: int, scratch: Walk) -> bool:
 
 @jit
 def _longest_first(ends: Ints, lengths: Floats) -> Ints:
-    """The edges by falling length, equal ones by their records."""
+    """Order the edges by falling length, equal ones by their records."""
     numbers = np.arange(ends.shape[0])
     order = stable_order(np.maximum(numbers, ends))
     order = order[stable_order(np.minimum(numbers, ends)[order])]
@@ -110,7 +110,7 @@ def _longest_first(ends: Ints, lengths: Floats) -> Ints:
 
 @jit
 def cut_longest(ends: Ints, lengths: Floats, k: int) -> Ints:
-    """Group numbers after each edge, from the longest on, was cut if that left k records or more on both sides."""
+    """Cut edges, from the longest on, where k records or more stay on both sides; returns the groups' numbers."""
     n = ends.shape[0]
     trees = trees_of(ends, 0)
     scratch = Walk(np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64))

@@ -15,8 +15,15 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import os
 import pickle
 import secrets
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,8 +31,98 @@ from typing import Any
 import numba.core.bytecode
 import numba.core.caching
 
-from microagg_core.kernels.machine_code.code_folders import code_folders
-from microagg_core.kernels.machine_code.target import kernel_sources, pin_target
+from microagg_core.kernels import LASTING_TMPDIR
+from microagg_core.kernels.machine_code.target import fingerprint, kernel_sources, pin_target
+
+#: Where code lies that came with the package.
+_BROUGHT = Path(__file__).parents[1] / "compiled"
+#: Code is no secret, but what a user makes for himself is his alone. A named folder may be shared by many who read.
+_PRIVATE, _READABLE = 0o700, 0o755
+
+
+@dataclass(frozen=True)
+class CodeFolders:
+    """Folders for this machine code: those to read, in order, and the one to write to, if there is one.
+
+    ``tried`` are all the places that it could have been in, for the sentence that is said where it is nowhere.
+    """
+
+    read: tuple[Path, ...]
+    write: Path | None
+    tried: tuple[Path, ...]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Folder in which one for this code can be made; ``named`` by the environment, or one of the usual ones."""
+
+    base: Path
+    named: bool = False
+
+
+def _places() -> Iterator[_Place]:
+    if named := os.environ.get("MICROAGG_CACHE_DIR") or os.environ.get("NUMBA_CACHE_DIR"):
+        yield _Place(Path(named).absolute(), named=True)
+    with suppress(RuntimeError):  # the user has no home folder
+        usual = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+        if usual.is_absolute():
+            yield _Place(usual / "microagg")
+    with suppress(OSError):  # no temporary folder can be written
+        yield _Place(Path(os.environ.get(LASTING_TMPDIR) or tempfile.gettempdir()) / f"microagg-{_user()}")
+
+
+def _user() -> int:
+    return os.getuid() if hasattr(os, "getuid") else 0
+
+
+def _made(place: _Place, name: str) -> Path:
+    mode = _READABLE if place.named else _PRIVATE
+    folder = place.base / name
+    if not folder.is_dir():
+        place.base.mkdir(mode=mode, parents=True, exist_ok=True)
+        folder.mkdir(mode=mode, exist_ok=True)
+    return folder
+
+
+def _is_trusted(place: _Place, folder: Path) -> bool:
+    """Say whether nobody but this user, root, or the keeper of a named folder can have put code there."""
+    if not hasattr(os, "getuid"):
+        return True
+    base, inner = place.base.stat() if place.named else place.base.lstat(), folder.lstat()
+    if not (stat.S_ISDIR(base.st_mode) and stat.S_ISDIR(inner.st_mode)) or inner.st_mode & 0o022:
+        return False
+    if place.named:
+        return inner.st_uid in (os.getuid(), 0) or (inner.st_uid == base.st_uid and not base.st_mode & 0o022)
+    return {base.st_uid, inner.st_uid} <= {os.getuid(), 0}
+
+
+@cache
+def code_folders() -> CodeFolders:
+    """Find the folders, and make the one to write to.
+
+    What lies there is loaded and run. So a folder is used only if it belongs to this user or to root and nobody else
+    can write to it; one that the environment names may also belong to somebody else, who keeps it for many users.
+
+    Code is read from every such folder and written to the first that can be written: the one that MICROAGG_CACHE_DIR or
+    NUMBA_CACHE_DIR names, the user's cache, and last a private folder among the temporary files. What a wheel
+    brings with it is read before all; it is as trustworthy as the package that it lies in.
+    """
+    name = f"kernels-{fingerprint()}"
+    read = [_BROUGHT / name] if (_BROUGHT / name).is_dir() else []
+    tried: list[Path] = []
+    for place in _places():
+        tried.append(place.base)
+        try:
+            folder = _made(place, name)
+            trusted = _is_trusted(place, folder)
+        except OSError:
+            continue
+        if trusted:
+            read.append(folder)
+            if os.access(folder, os.W_OK | os.X_OK):
+                return CodeFolders(tuple(read), folder, tuple(tried))
+    return CodeFolders(tuple(read), None, tuple(tried))
+
 
 # The inner modules of numba carry no types.
 _FunctionCache: Any = numba.core.caching.FunctionCache
@@ -42,7 +139,7 @@ _SOURCES = frozenset(str(path) for path in kernel_sources())
 
 
 class _KernelCache(_FunctionCache):  # type: ignore[misc]
-    """What numba asks for compiled code of one function, and gives what it has compiled."""
+    """Numba's cache of compiled code, for one function."""
 
     def __init__(self, function: Any) -> None:
         self._name = repr(function)
@@ -52,14 +149,13 @@ class _KernelCache(_FunctionCache):  # type: ignore[misc]
 
     @property
     def cache_path(self) -> str:
-        """Where new entries go."""
         return str(code_folders().write)
 
     def flush(self) -> None:
         """Forget nothing: entries of other sources are in other folders."""
 
     def _key(self, sig: Any, codegen: Any) -> str:
-        """What an entry is for: types, target, and the bytecode."""
+        """Describe an entry: types, target, and the bytecode."""
         pin_target()
         return repr(self._index_key(sig, codegen))
 
@@ -67,7 +163,7 @@ class _KernelCache(_FunctionCache):  # type: ignore[misc]
         return f"{self._stem}-{hashlib.sha256(key.encode()).hexdigest()[:20]}.code"
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The code for these types from the first folder that has it; None where none does."""
+        """Load the code for these types from the first folder that has it; None where none does."""
         target_context.refresh()
         key = self._key(sig, target_context.codegen())
         for folder in code_folders().read:
@@ -76,7 +172,6 @@ class _KernelCache(_FunctionCache):  # type: ignore[misc]
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled, if that is possible."""
         folder = code_folders().write
         if folder is None:
             not_kept.add(self._stem)
@@ -91,7 +186,7 @@ class _KernelCache(_FunctionCache):  # type: ignore[misc]
 
 
 def _read(path: Path, key: str) -> Any:
-    """What an entry holds; None where there is none, or none that is whole and for this key."""
+    """Read an entry; None where there is none, or none that is whole and for this key."""
     try:
         content = path.read_bytes()
     except OSError:
@@ -104,7 +199,6 @@ def _read(path: Path, key: str) -> Any:
 
 
 def _write(path: Path, body: bytes) -> None:
-    """Put an entry under its name once it is whole."""
     unfinished = path.with_name(f"{path.name}.{secrets.token_hex(8)}.unfinished")
     try:
         unfinished.write_bytes(hashlib.sha256(body).digest() + body)

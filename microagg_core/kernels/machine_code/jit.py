@@ -32,7 +32,7 @@ _OPTIONS: dict[str, Any] = {
 
 
 def _widened(kind: Any) -> Any:
-    """The type of an argument without what needs no code of its own: a constant's value, a number's width."""
+    """Widen the type of an argument: a constant's value and a number's width need no code of their own."""
     kind = _types.unliteral(kind)
     is_short = isinstance(kind, _types.Integer) and kind.signed and kind.bitwidth < _types.int64.bitwidth
     return _types.int64 if is_short else kind
@@ -45,7 +45,7 @@ class _WithoutEnvironments:
         self._codegen = codegen
 
     def set_env(self, env_name: str, env: Any) -> None:
-        """Nothing to set."""
+        """Set nothing."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._codegen, name)
@@ -63,12 +63,11 @@ class _LinkedLibrary(_Library):  # type: ignore[misc]
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
-        """None: there is no machine code."""
+        """Return 0: there is no machine code."""
         return 0
 
     @property
     def codegen(self) -> Any:
-        """What made the code."""
         return _WithoutEnvironments(self._codegen)
 
 
@@ -76,14 +75,14 @@ class _InnerCompiler(_Compiler):  # type: ignore[misc]
     """Numba's compiler, up to where there is code to link."""
 
     def define_pipelines(self) -> Any:
-        """The usual passes, with a library of another kind."""
+        """Define the usual passes, with a library of another kind."""
         codegen = self.state.targetctx.codegen()
         self.state.library = _LinkedLibrary(codegen, self.state.func_id.func_qualname)
         return super().define_pipelines()
 
 
 class _Inner(_CPUDispatcher):  # type: ignore[misc]
-    """A kernel as other kernels call it."""
+    """Kernel as other kernels call it."""
 
     def __init__(self, function: Any, options: dict[str, Any]) -> None:
         inner = {**options, "no_cpython_wrapper": True}
@@ -95,7 +94,7 @@ class _Inner(_CPUDispatcher):  # type: ignore[misc]
 
 
 class _Kernel(_CPUDispatcher):  # type: ignore[misc]
-    """A kernel as Python calls it; numba, compiling another kernel that calls it, finds the inner one."""
+    """Kernel as Python calls it; numba, compiling another kernel that calls it, finds the inner one."""
 
     def __init__(self, function: Any, options: dict[str, Any]) -> None:
         super().__init__(function, targetoptions=options)

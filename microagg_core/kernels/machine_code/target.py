@@ -43,7 +43,7 @@ _SETTINGS = (
 
 
 def _has_the_level() -> bool:
-    """Whether this machine's processor, as the system lets it be used, is of the level."""
+    """Say whether this machine's processor, as the system lets it be used, is of the level."""
     try:
         features = _llvm.get_host_cpu_features()
     except RuntimeError:  # LLVM does not know this processor
@@ -53,7 +53,7 @@ def _has_the_level() -> bool:
 
 @cache
 def _pinned() -> str | None:
-    """What kernels are compiled for, decided once; None where that was somebody else's choice."""
+    """Decide once for which processor to compile; None where somebody else chose."""
     if _config.CPU_NAME is not None or "_toplevel_target_context" in vars(_cpu):
         return None
     return _LEVEL if _has_the_level() else "generic"
@@ -74,7 +74,7 @@ def pin_target() -> None:
 
 
 def kernel_sources() -> list[Path]:
-    """All modules of the package that hold kernels, wherever they lie, and those beside them."""
+    """List all modules of the package that hold kernels, wherever they lie, and those beside them."""
     return sorted(
         path
         for path in _PACKAGE.rglob("*.py")

@@ -61,7 +61,7 @@ def new_pair_tree(X: Floats) -> PairTree:
 
 @jit
 def squared(a: Floats, b: Floats) -> float:
-    """Squared distance of two records, the same for both orders."""
+    """Compute the squared distance of two records, the same for both orders."""
     total = 0.0
     for j in range(a.shape[0]):
         total += (a[j] - b[j]) ** 2
@@ -70,13 +70,11 @@ def squared(a: Floats, b: Floats) -> float:
 
 @jit
 def whole(a: Floats, b: Floats, scale: float) -> int:
-    """Whole weight of a pair of records."""
     return int(np.floor(scale * squared(a, b)))
 
 
 @jit
 def weights_of(X: Floats, left: Ints, right: Ints, scale: float) -> Ints:
-    """Whole weights of pairs of records."""
     out = np.empty(left.shape[0], np.int64)
     for i in range(left.shape[0]):
         out[i] = whole(X[left[i]], X[right[i]], scale)
@@ -85,7 +83,7 @@ def weights_of(X: Floats, left: Ints, right: Ints, scale: float) -> Ints:
 
 @jit
 def is_beyond(tree: PairTree, node: int, row: Floats, limit: float) -> bool:
-    """Whether all of a node's records lie at a squared distance of at least the limit."""
+    """Say whether all of a node's records lie at a squared distance of at least the limit."""
     total = 0.0
     for j in range(row.shape[0]):
         gap = max(tree.low[node, j] - row[j], row[j] - tree.high[node, j])
@@ -113,7 +111,7 @@ def _keep_nearest(tree: PairTree, node: int, place: int, near: Floats, places: I
 
 @jit
 def nearest_pairs(tree: PairTree, count: int) -> tuple[Ints, Ints]:
-    """Each record with each of its ``count`` (at most n-1) nearest; of ties, those that the walk meets first."""
+    """Pair each record with each of its ``count`` (at most n-1) nearest; of ties, those that the walk meets first."""
     n = tree.rows.shape[0]
     left, right = np.empty(n * count, np.int64), np.empty(n * count, np.int64)
     near, places = np.empty(count), np.empty(count, np.int64)
@@ -138,7 +136,7 @@ def nearest_pairs(tree: PairTree, count: int) -> tuple[Ints, Ints]:
 
 
 class Prices(NamedTuple):
-    """Duals of a matching of doubled records, ready to price any pair: see :mod:`.state`."""
+    """Duals of a matching of doubled records, ready to price any pair: see :mod:`.matching`."""
 
     y: Ints  #: of the 2n copies
     parent: Ints  #: of every node
@@ -149,7 +147,7 @@ class Prices(NamedTuple):
 
 @jit
 def _shared(prices: Prices, a: int, b: int) -> int:
-    """The sum of z over the blossoms that hold both copies."""
+    """Return the sum of z over the blossoms that hold both copies."""
     while a != b:
         if prices.depth[a] < prices.depth[b]:
             a, b = b, a
@@ -162,7 +160,7 @@ def _shared(prices: Prices, a: int, b: int) -> int:
 
 @jit
 def missing(prices: Prices, u: int, v: int, doubled: int) -> int:
-    """By how much a pair of records is lighter than its price, over its three edges; 0 or less if it cannot help."""
+    """Compute by how much a pair is lighter than its price, over its three edges; 0 or less if it cannot help."""
     n = prices.y.shape[0] // 2
     worst: int = prices.y[u] + prices.y[v] - doubled - _shared(prices, u, v)
     worst = max(worst, prices.y[u] + prices.y[n + v] - doubled - _shared(prices, u, n + v))
@@ -172,7 +170,7 @@ def missing(prices: Prices, u: int, v: int, doubled: int) -> int:
 
 @jit
 def highest_in(tree: PairTree, most: Ints) -> Ints:
-    """The largest of ``most``, which is in the tree's order, in every node."""
+    """Return the largest of ``most``, which is in the tree's order, in every node."""
     highest = np.empty(tree.start.shape[0], np.int64)
     for node in range(tree.start.shape[0] - 1, -1, -1):
         if tree.skip[node] == node + 1:
@@ -184,7 +182,7 @@ def highest_in(tree: PairTree, most: Ints) -> Ints:
 
 @jit
 def light_pairs(tree: PairTree, prices: Prices, room: int) -> tuple[Ints, Ints, int]:
-    """All pairs lighter than their price (or the first ``room`` of them), and how many were looked at singly.
+    """Find pairs lighter than their price (the first ``room``), and count how many were looked at singly.
 
     A pair can be light only if its doubled weight is below the sum of its records' larger duals; boxes whose
     records all weigh more are skipped. No pair is left out: what is not returned has been shown not to be light.
@@ -214,3 +212,71 @@ def light_pairs(tree: PairTree, prices: Prices, room: int) -> tuple[Ints, Ints, 
                         found += 1
             node += 1
     return left[:found], right[:found], looked
+
+
+@jit
+def _partners(tree: PairTree, price: Ints, highest: Ints, place: int, scale: float, slack: int, out: Ints) -> int:
+    """Find places for cheap groups in which no price is higher than this place's: how many, into ``out``.
+
+    Of three records, W_ac + W_bc is at least W_ab / 2, so that a triple costs at least 3 W for any two of it.
+    """
+    found, node = 0, 0
+    row, own = tree.rows[place], price[place]
+    unit = _WIDER / (3.0 * scale)
+    while node < tree.start.shape[0]:
+        limit = (2 * own + min(highest[node], own) + slack + 16) * unit
+        if limit <= 0 or is_beyond(tree, node, row, limit):
+            node = tree.skip[node]
+            continue
+        if tree.skip[node] == node + 1:
+            for other in range(tree.start[node], tree.stop[node]):
+                lower = price[other] < own or (price[other] == own and other > place)
+                if lower and squared(row, tree.rows[other]) < (2 * own + price[other] + slack + 16) * unit:
+                    out[found] = other
+                    found += 1
+        node += 1
+    return found
+
+
+@jit
+def _note(groups: Ints, excess: Ints, count: int, a: int, b: int, c: int, by: int) -> int:
+    """Write a group down; returns how many there are then."""
+    groups[count, 0], groups[count, 1], groups[count, 2] = a, b, c
+    excess[count] = by
+    return count + 1
+
+
+@jit
+def cheap_groups(tree: PairTree, price_of: Ints, scale: float, slack: int, room: int) -> tuple[Ints, Ints, bool]:
+    """Find pairs and triples that cost less than their prices plus ``slack``, and by how much without it.
+
+    A group's whole cost is six times its SSE in whole weights W: 3 W for a pair, 2 (W_ab + W_ac + W_bc) for a triple.
+
+    Groups are rows of three records, -1 in the third place of a pair. The last value tells whether these are all:
+    then every other group costs at least its prices and the slack. Otherwise the search ended with about ``room``.
+    """
+    n = tree.rows.shape[0]
+    groups, excess = np.empty((room + n, 3), np.int64), np.empty(room + n, np.int64)
+    price = price_of[tree.order]
+    highest = highest_in(tree, price)
+    near, first = np.empty(n, np.int64), np.empty(n, np.int64)
+    count = 0
+    for a in range(n):
+        size = _partners(tree, price, highest, a, scale, slack, near)
+        for i in range(size):
+            first[i] = whole(tree.rows[a], tree.rows[near[i]], scale)
+        for i in range(size):
+            if count >= room:
+                return groups[:count], excess[:count], False
+            b = near[i]
+            gain = price[a] + price[b] - 3 * first[i]
+            if gain + slack > 0:
+                count = _note(groups, excess, count, tree.order[a], tree.order[b], -1, gain)
+            for j in range(i):
+                gain = price[a] + price[b] + price[near[j]] - 2 * (first[i] + first[j])
+                if gain + slack <= 0:
+                    continue
+                gain -= 2 * whole(tree.rows[b], tree.rows[near[j]], scale)
+                if gain + slack > 0:
+                    count = _note(groups, excess, count, tree.order[a], tree.order[b], tree.order[near[j]], gain)
+    return groups[:count], excess[:count], True

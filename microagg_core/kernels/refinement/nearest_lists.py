@@ -9,8 +9,7 @@ import numpy as np
 from microagg_core.arrays import Floats, Ints, ShortInts
 from microagg_core.kernels.machine_code.jit import jit
 from microagg_core.kernels.tools.threads import each
-from microagg_core.kernels.tree.nearest import find_nearest
-from microagg_core.kernels.tree.search import new_search
+from microagg_core.kernels.tree.searches import find_nearest, new_search
 from microagg_core.kernels.tree.shrinking_tree import LEAF, NOBODY, Tree, new_tree
 
 #: Leaves whose records are searched for in one go: some milliseconds of work.
@@ -26,7 +25,7 @@ class NearestOfAll(NamedTuple):
 
 
 def nearest_of_all(X: Floats, most: int) -> NearestOfAll:
-    """The ``most`` nearest of each of the (p, n) records, itself the first; equally near ones by rising number.
+    """Find the ``most`` nearest of each of the (p, n) records, itself the first; equally near ones by rising number.
 
     The tree is asked for stretches of its leaves, each in a thread of its own where some are free.
     """
@@ -45,7 +44,6 @@ def nearest_of_all(X: Floats, most: int) -> NearestOfAll:
 
 @jit
 def _planted(X: Floats) -> Tree:
-    """A tree of all records, for Python."""
     return new_tree(X)
 
 
@@ -68,7 +66,7 @@ def _search_leaves(tree: Tree, first: int, stop: int, near: ShortInts, squared: 
 
 @jit
 def nearest_within(near: ShortInts, records: Ints, position: ShortInts, start: int) -> ShortInts:
-    """The lists of some records without the others; who is in a list is named by where it stands among them.
+    """Return the lists of some records without the others; who is in a list is named by where it stands among them.
 
     They are the records whose ``position`` is ``start`` and those that follow. Lists that come out short are filled
     with the record itself, to which nothing can go.
@@ -89,7 +87,7 @@ def nearest_within(near: ShortInts, records: Ints, position: ShortInts, start: i
 
 @jit
 def spread(near: ShortInts, record_class: Ints, first: Ints, records: Ints, count: int) -> ShortInts:
-    """For each record ``count`` others: equal ones first, at most half of them, then from the near classes.
+    """List for each record ``count`` others: equal ones first, at most half of them, then from the near classes.
 
     ``near[c]`` lists the classes of equal records by distance from class c, itself the first; ``records`` has the
     records by class, those of class c from ``first[c]`` on. Lists that come out short are filled with their
@@ -121,7 +119,7 @@ def spread(near: ShortInts, record_class: Ints, first: Ints, records: Ints, coun
 
 @jit
 def nearest_sums(near: ShortInts, squared: Floats, size: Ints, wanted: int) -> Floats:
-    """For each class, the sum of squared distances from one of its records to its ``wanted`` nearest others.
+    """Add up for each class the squared distances from one of its records to its ``wanted`` nearest others.
 
     ``near`` and ``squared`` list classes by distance, the class itself (at 0) first; ``size`` counts records.
     """

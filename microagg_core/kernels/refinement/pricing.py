@@ -18,7 +18,7 @@ from microagg_core.kernels.tools.sorting import stable_order
 
 @jit
 def _least_sum(values: Floats, start: int, count: int, small: Floats) -> float:
-    """Sum of the ``count`` least values from ``start`` on; infinite when there are fewer."""
+    """Add up the ``count`` least values from ``start`` on; infinite when there are fewer."""
     if values.shape[0] - start < count:
         return np.inf
     for i in range(count):
@@ -38,7 +38,7 @@ def _least_sum(values: Floats, start: int, count: int, small: Floats) -> float:
 
 @jit
 def _candidates(D: Floats, price: Floats, nearest: Floats, i: int, m: int, limit: float, small: Floats) -> Ints:
-    """Records that may belong to a group of m around medoid i that costs less than the limit, best first."""
+    """List records that may belong to a group of m around medoid i that costs less than the limit, best first."""
     n = D.shape[0]
     by_medoid, by_pairs = np.empty(n), np.empty(n)
     for c in range(n):
@@ -55,7 +55,7 @@ def _candidates(D: Floats, price: Floats, nearest: Floats, i: int, m: int, limit
 def cheapest_group(
     D: Floats, price: Floats, nearest: Floats, i: int, m: int, limit: float, most_nodes: int, group: Ints
 ) -> tuple[float, int]:
-    """The least cost beyond prices, below ``limit``, of a group of m records with medoid i; its members in ``group``.
+    """Find the least cost beyond prices, below ``limit``, of a group of m with medoid i, and its members.
 
     ``D`` has squared distances, ``nearest[c, q]`` the sum of c's q least to others. Gives the limit where
     there is no such group, and the nodes visited: more than ``most_nodes`` means that the search was given up.
@@ -111,7 +111,7 @@ def cheapest_group(
 def price_all(
     D: Floats, price: Floats, nearest: Floats, k: int, most_nodes: int, least: Floats, groups: Ints, sizes: Ints
 ) -> int:
-    """For every medoid the least cost beyond prices, at most 0, and its group.
+    """Find for every medoid the least cost beyond prices, at most 0, and its group.
 
     Gives the nodes visited; -1 when there would have been more than ``most_nodes``: then nothing is proved.
     """

@@ -18,17 +18,82 @@ from __future__ import annotations
 
 import numpy as np
 
-from microagg_core.arrays import Floats, Ints
+from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.kernels.machine_code.jit import jit
-from microagg_core.kernels.tools.exact_sum import total_of
 from microagg_core.kernels.tools.sorting import sort_numbers, stable_order
+from microagg_core.kernels.tools.sums import total_of
+
+
+@jit
+def weigh_nearest(
+    points: Floats, weights: Ints, values: Floats, first: Ints, last: Ints, own: Ints, same: float
+) -> tuple[Bools, Ints]:
+    """Say whether a record's own point is one of those nearest to it, and what these weigh together.
+
+    Args:
+        points: (p, n), one attribute a row.
+        weights: of the points.
+        values: (m, p), of the records that are looked for.
+        first: the first point that each of them might be.
+        last: behind the last one.
+        own: the point that each of them is.
+        same: distances are equal that differ by no more than this, or by no more than this share.
+
+    >>> points, weights = np.array([[0.0, 2.0, 9.0]]), np.array([3, 4, 5])
+    >>> first, last, own = np.array([0, 1]), np.array([3, 3]), np.array([0, 2])
+    >>> hit, weight = weigh_nearest(points, weights, np.array([[1.0], [1.0]]), first, last, own, 1e-9)
+    >>> hit.tolist(), weight.tolist()
+    ([True, False], [7, 4])
+    """
+    m, hit, weight = own.shape[0], np.empty(own.shape[0], np.bool_), np.zeros(own.shape[0], np.int64)
+    squares, near = np.empty(BLOCK), np.empty(points.shape[1] // BLOCK + 1)
+    for i in range(m):
+        squared_distances(points, own[i], 1.0, values[i], squares[:1])
+        own_square = squares[0]
+        limit = _tied_up_to(points, values[i], first[i], last[i], own_square, same, squares, near)
+        hit[i] = own_square <= limit
+        for start in range(first[i], last[i], BLOCK):
+            if near[(start - first[i]) // BLOCK] <= limit:
+                some = squares[: min(BLOCK, last[i] - start)]
+                squared_distances(points, start, 1.0, values[i], some)
+                for j in range(some.shape[0]):
+                    if some[j] <= limit:
+                        weight[i] += weights[start + j]
+    return hit, weight
+
+
+@jit
+def _tied_up_to(
+    points: Floats, value: Floats, first: int, last: int, least: float, same: float, squares: Floats, near: Floats
+) -> float:
+    """Compute up to which squared distance points are nearest, if the least that is known is one of theirs.
+
+    Into ``near`` goes the least one of each block; infinity, where that is beyond what was the limit by then.
+    """
+    limit = (np.sqrt(least) * (1.0 + same) + same) ** 2
+    for start in range(first, last, BLOCK):
+        some = squares[: min(BLOCK, last - start)]
+        squared_distances(points, start, 1.0, value, some)
+        n_near = 0
+        for j in range(some.shape[0]):
+            n_near += some[j] <= limit
+        least_here = np.inf
+        if n_near > 0:
+            for j in range(some.shape[0]):
+                least_here = min(least_here, some[j])
+        near[(start - first) // BLOCK] = least_here
+        if least_here < least:
+            least = least_here
+            limit = (np.sqrt(least) * (1.0 + same) + same) ** 2
+    return float(limit)
+
 
 BLOCK = 512
 
 
 @jit
 def squared_distances(X: Floats, start: int, factor: float, point: Floats, out: Floats) -> None:
-    """Squared distances from ``point`` of the records in columns start, start + 1, ... into ``out``.
+    """Write squared distances from ``point`` of the records in columns start, start + 1, ... into ``out``.
 
     The records are multiplied by ``factor``: 1, or the number of records whose total the point is.
     """
@@ -45,7 +110,6 @@ def squared_distances(X: Floats, start: int, factor: float, point: Floats, out: 
 
 @jit
 def distance(X: Floats, a: int, b: int) -> float:
-    """Squared distance between the records in columns a and b."""
     d = 0.0
     for j in range(X.shape[0]):
         d += (X[j, a] - X[j, b]) ** 2
@@ -54,7 +118,7 @@ def distance(X: Floats, a: int, b: int) -> float:
 
 @jit
 def farthest(X: Floats, ids: Ints, m: int, factor: float, point: Floats) -> int:
-    """Column of the record that, multiplied by ``factor``, is farthest from ``point``."""
+    """Find the column of the record that, multiplied by ``factor``, is farthest from ``point``."""
     block = np.empty(BLOCK)
     best, best_distance = -1, -1.0
     for start in range(0, m, BLOCK):
@@ -74,7 +138,7 @@ def farthest(X: Floats, ids: Ints, m: int, factor: float, point: Floats) -> int:
 
 @jit
 def outside_in(X: Floats) -> Ints:
-    """Record numbers by falling distance from the centroid of the file; equal ones by rising number."""
+    """Order record numbers by falling distance from the centroid of the file; equal ones by rising number."""
     n = X.shape[1]
     distances = np.empty(n)
     squared_distances(X, 0, float(n), total_of(X, 0, n)[0], distances)
@@ -83,7 +147,7 @@ def outside_in(X: Floats) -> Ints:
 
 @jit
 def least(values: Floats, ids: Ints, m: int) -> int:
-    """Column of the least of the first m values, one a column."""
+    """Find the column of the least of the first m values, one a column."""
     best = 0
     for start in range(0, m, BLOCK):
         part = values[start : min(start + BLOCK, m)]
@@ -110,7 +174,7 @@ def _insert(near: Floats, columns: Ints, ids: Ints, count: int, d: float, column
 
 @jit
 def nearest(X: Floats, ids: Ints, m: int, point: Floats, count: int) -> Ints:
-    """Columns of the ``count`` (at most m) records nearest to ``point``, in ascending order of column."""
+    """Find the columns of the ``count`` (at most m) records nearest to ``point``, in ascending order of column."""
     block = np.empty(BLOCK)
     near = np.full(count, np.inf)
     columns = np.empty(count, np.int64)
@@ -137,7 +201,6 @@ def nearest(X: Floats, ids: Ints, m: int, point: Floats, count: int) -> Ints:
 
 @jit
 def exchange(X: Floats, ids: Ints, where: Ints, a: int, b: int) -> None:
-    """Let the records in columns a and b change places."""
     for j in range(X.shape[0]):
         X[j, a], X[j, b] = X[j, b], X[j, a]
     ids[a], ids[b] = ids[b], ids[a]
@@ -146,7 +209,7 @@ def exchange(X: Floats, ids: Ints, where: Ints, a: int, b: int) -> None:
 
 @jit
 def gather(X: Floats, ids: Ints, where: Ints, m: int, columns: Ints) -> int:
-    """Move the columns, in ascending order, behind the others of the first m; how many remain before them."""
+    """Move the columns, in ascending order, behind the others of the first m; returns how many remain before them."""
     for i in range(columns.shape[0] - 1, -1, -1):
         m -= 1
         exchange(X, ids, where, columns[i], m)
@@ -155,7 +218,7 @@ def gather(X: Floats, ids: Ints, where: Ints, m: int, columns: Ints) -> int:
 
 @jit
 def take_group(X: Floats, ids: Ints, where: Ints, m: int, column: int, k: int) -> int:
-    """Move a record and its k-1 nearest behind those that remain; how many remain then.
+    """Move a record and its k-1 nearest behind those that remain; returns how many remain then.
 
     The group stands in the k columns after the remaining ones, the record itself last.
     """

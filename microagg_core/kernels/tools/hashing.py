@@ -31,7 +31,7 @@ def mix(x: np.uint64) -> np.uint64:
 
 
 def _read_only(array: NDArray[Value]) -> NDArray[Value]:
-    """A view of an array that cannot be written: what can be and what cannot would be compiled for one by one."""
+    """Make the view read-only, as numba would compile for both what can be written and what cannot."""
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view

@@ -13,7 +13,6 @@ from microagg_core.kernels.tools.hashing import mix_words
 
 
 def random_state(seed: int) -> UInt64s:
-    """A state for a seed, a whole number of at least 0."""
     word = mix_words(np.array([seed % 2**64], dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15))
     state: UInt64s = np.maximum(word, np.uint64(1))
     return state
@@ -21,7 +20,7 @@ def random_state(seed: int) -> UInt64s:
 
 @jit
 def draw(state: UInt64s, count: int) -> int:
-    """A whole number below ``count``, which is at most 2**31."""
+    """Draw a whole number below ``count``, which is at most 2**31."""
     x = state[0]
     x ^= x >> np.uint64(12)
     x ^= x << np.uint64(25)
@@ -32,7 +31,7 @@ def draw(state: UInt64s, count: int) -> int:
 
 
 def exponential_quantiles(count: int) -> Floats:
-    """The exponential distribution (mean 1) as so many equally likely values, the least of them 0.
+    """Cut the exponential distribution (mean 1) into so many equally likely values, the least of them 0.
 
     They are the expected order statistics, sums of reciprocals, so that no logarithm is needed, whose last
     bits differ between machines.

@@ -38,7 +38,7 @@ def _merge(keys: NDArray[Any], order: Ints, start: int, middle: int, stop: int, 
 
 @jit
 def stable_order(keys: NDArray[Any]) -> Ints:
-    """Where the keys, none of them NaN, stand by rising key; equal ones in the order in which they stand.
+    """Order places by rising key, none of them NaN; equal ones in the order in which they stand.
 
     >>> stable_order(np.array([2.0, 1.0, 2.0, 0.0])).tolist()
     [3, 1, 0, 2]

@@ -20,7 +20,7 @@ Item = TypeVar("Item")
 
 
 class Threads:
-    """So many threads for all that runs under one of these at a time.
+    """Number of threads for all that runs under one of these at a time.
 
     >>> threads = Threads(3)
     >>> with threads.running(), threads.running():
@@ -33,13 +33,12 @@ class Threads:
         self._total, self._busy = total, 0
 
     def allow(self, total: int) -> None:
-        """Set how many there are from now on."""
         with self._lock:
             self._total = max(1, total)
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """The calling thread is one of them while the block lasts, and what it calls may borrow others."""
+        """Count the calling thread as one of them in this block, and let what it calls borrow others."""
         with self._lock:
             self._busy += 1
         before = _current.set(self)
@@ -50,19 +49,18 @@ class Threads:
             self.give_back()
 
     def borrow(self, most: int) -> int:
-        """Take what is free, at most so many; how many that are."""
+        """Take what is free, at most so many; returns how many."""
         with self._lock:
             n = max(0, min(most, self._total - self._busy))
             self._busy += n
         return n
 
     def give_back(self) -> None:
-        """One is free again."""
         with self._lock:
             self._busy -= 1
 
     def reclaim(self) -> bool:
-        """Whether more are busy than there are; if so, one is free again, and who asked has to end."""
+        """Give a thread back if more are busy than there are; then whoever asked has to end."""
         with self._lock:
             is_one_too_many = self._busy > self._total
             self._busy -= is_one_too_many
@@ -77,7 +75,7 @@ _borrowed = threading.local()
 
 
 class _Helper(threading.Thread):
-    """A borrowed thread: it works until there is no work, or somebody else needs it."""
+    """Borrowed thread: it works until there is no work, or somebody else needs it."""
 
     def __init__(self, threads: Threads, work: Callable[[Callable[[], bool]], None]) -> None:
         super().__init__(daemon=True)
@@ -86,7 +84,6 @@ class _Helper(threading.Thread):
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        """Work."""
         is_given_back = False
 
         def leaves() -> bool:
@@ -145,7 +142,7 @@ def each(function: Callable[[Item], None], items: Sequence[Item]) -> None:
 
 
 def _started(work: Callable[[Callable[[], bool]], None], most: int) -> list[_Helper]:
-    """Borrowed threads, at most so many, that have begun to work."""
+    """Start borrowed threads, at most so many."""
     threads = _current.get()
     n = threads.borrow(most) if threads is not None else 0
     helpers: list[_Helper] = []
@@ -167,5 +164,5 @@ def _borrowed_seconds() -> float:
 
 
 def cpu_seconds() -> float:
-    """CPU seconds that the calling thread has used so far, with those of the threads that it borrowed."""
+    """Measure CPU seconds of the calling thread so far, with those of the threads that it borrowed."""
     return time.thread_time() + _borrowed_seconds()

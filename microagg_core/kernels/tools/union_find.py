@@ -8,7 +8,7 @@ from microagg_core.kernels.machine_code.jit import jit, uncounted
 
 @uncounted
 def component_of(components: Ints, record: int) -> int:
-    """The record that stands for a record's component; the way there is shortened for the next time."""
+    """Find the record that stands for a record's component, and shorten the way there for the next time."""
     while components[record] != record:
         components[record] = components[components[record]]
         record = components[record]

@@ -5,19 +5,67 @@ from __future__ import annotations
 import numpy as np
 
 from microagg_core.arrays import Floats, Ints
-from microagg_core.kernels.machine_code.jit import jit
+from microagg_core.kernels.machine_code.jit import inlined, jit, uncounted
 from microagg_core.kernels.scan.mdav import peel, place_rest
-from microagg_core.kernels.tools.exact_sum import total_of
-from microagg_core.kernels.tree.centroid_order import farthest_from_centroid, new_order
-from microagg_core.kernels.tree.farthest import farthest_from_record
-from microagg_core.kernels.tree.search import new_search, tree_pays
-from microagg_core.kernels.tree.shrinking_tree import new_tree, rebuild_if_sparse
-from microagg_core.kernels.tree.taken_group import take_group
+from microagg_core.kernels.tools.sums import add, total_of
+from microagg_core.kernels.tree.closed_groups import farthest_from_centroid, new_order
+from microagg_core.kernels.tree.searches import Search, farthest_from_record, find_nearest, new_search, tree_pays
+from microagg_core.kernels.tree.shrinking_tree import LEAF, Tree, new_tree, rebuild_if_sparse, remove
+
+
+@inlined
+def look_from(tree: Tree, search: Search, record: int) -> int:
+    """Make a record that remains the point to search from; returns the leaf it stands in."""
+    slot = tree.slots[record]
+    leaf, place = slot // LEAF, slot % LEAF
+    for j in range(search.point.shape[0]):
+        search.point[j] = tree.blocks[leaf, j, place]
+    return int(leaf)
+
+
+@inlined
+def _take_away(totals: Floats, tree: Tree, search: Search, n_found: int) -> None:
+    """Take the record that was searched from, and what was found, by number, out of the totals.
+
+    The plain scans do it in the same order, so that both round alike.
+    """
+    found, blocks = search.found, tree.blocks
+    for i in range(1, n_found):
+        record, at = found[i], i
+        while at > 0 and found[at - 1] > record:
+            found[at] = found[at - 1]
+            at -= 1
+        found[at] = record
+    for j in range(totals.shape[1]):
+        totals[0, j], totals[1, j] = add(totals[0, j], totals[1, j], -search.point[j])
+    for i in range(n_found):
+        slot = tree.slots[found[i]]
+        leaf, place = slot // LEAF, slot % LEAF
+        for j in range(totals.shape[1]):
+            totals[0, j], totals[1, j] = add(totals[0, j], totals[1, j], -blocks[leaf, j, place])
+
+
+@uncounted
+def take_group(tree: Tree, search: Search, record: int, k: int, totals: Floats, labels: Ints, label: int) -> int:
+    """Take a record and its k-1 nearest out of the tree and the totals, and label them; the leaf the record was in.
+
+    The record stays the point that is searched from; its neighbours stand in ``search.found``, by number.
+    """
+    leaf = look_from(tree, search, record)
+    search.found[0] = record
+    remove(tree, search.found[:1])
+    labels[record] = label
+    n_found = find_nearest(tree, search, leaf, 0, k - 1)
+    _take_away(totals, tree, search, n_found)
+    remove(tree, search.found[:n_found])
+    for i in range(n_found):
+        labels[search.found[i]] = label
+    return leaf
 
 
 @jit
 def peel_tree(X: Floats, k: int, two_from: int) -> Ints:
-    """Group numbers of the n records of X, a (p, n) array, n >= k: groups from the outside in while 2k remain.
+    """Return group numbers of the n records of X, a (p, n) array, n >= k: groups from the outside in while 2k remain.
 
     A round makes two groups, the second around the record farthest from that of the first, while ``two_from``
     records remain, and one group afterwards.
@@ -43,6 +91,6 @@ def peel_tree(X: Floats, k: int, two_from: int) -> Ints:
 
 
 def quicker_peel(X: Floats, k: int, two_from: int) -> Ints:
-    """The groups of :func:`peel_tree`, through the tree where that pays, else by plain scans, which are the same."""
+    """Make the groups of :func:`peel_tree`, through the tree where that pays, else by scans."""
     p, n = X.shape
     return peel_tree(X, k, two_from) if tree_pays(n, p, k) else peel(X, k, two_from)

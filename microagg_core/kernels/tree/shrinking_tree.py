@@ -106,7 +106,7 @@ def select(keys: Floats, order: ShortInts, start: int, stop: int, middle: int) -
 
 @jit
 def _widest(X: Floats, order: ShortInts, step: int) -> int:
-    """The attribute in which every step-th of these columns spread most, or -1 where all those are equal."""
+    """Find the attribute in which every step-th of these columns spread most, or -1 where all those are equal."""
     widest, width = -1, 0.0
     for j in range(X.shape[0]):
         row = X[j]
@@ -121,7 +121,7 @@ def _widest(X: Floats, order: ShortInts, step: int) -> int:
 
 @jit
 def _starts(leaves: int) -> tuple[Ints, Ints]:
-    """For each node, how many leaves come before those below it, and how many are below it."""
+    """Count for each node the leaves that come before those below it, and those below it."""
     before, below = np.zeros(2 * leaves, np.int64), np.ones(2 * leaves, np.int64)
     for node in range(leaves - 1, 0, -1):
         below[node] = below[2 * node] + below[2 * node + 1]
@@ -187,7 +187,6 @@ def _split_side_by_side(
 
 @jit
 def _fill(tree: Tree, order: ShortInts, starts: Ints) -> None:
-    """Put the records into their leaves."""
     for leaf in range(starts.shape[0]):
         start, stop = starts[leaf], min(starts[leaf] + LEAF, order.shape[0])
         tree.counts[leaf] = stop - start
@@ -202,7 +201,7 @@ def _fill(tree: Tree, order: ShortInts, starts: Ints) -> None:
 
 @inlined
 def _extremes(blocks: Floats, leaf: int, j: int, room: Floats) -> tuple[float, float]:
-    """Least and greatest of an attribute's values in a leaf; slots without a record come last and are left out."""
+    """Find least and greatest of an attribute's values in a leaf; slots without a record are left out."""
     for i in range(LEAF):
         room[0, i] = blocks[leaf, j, i]
         room[1, i] = blocks[leaf, j, i]
@@ -239,7 +238,7 @@ def _measure_leaf(tree: Tree, leaf: int) -> None:
 
 @inlined
 def _measure_node(boxes: Floats, lowest: ShortInts, radii: Floats, node: int) -> bool:
-    """The box and the lowest record number of a node from its children; whether anything changed."""
+    """Set the box and the lowest record number of a node from its children; returns whether anything changed."""
     a, b = 2 * node, 2 * node + 1
     low_number = lowest[a] if lowest[a] < lowest[b] else lowest[b]
     radius = radii[a] if radii[a] > radii[b] else radii[b]
@@ -255,7 +254,7 @@ def _measure_node(boxes: Floats, lowest: ShortInts, radii: Floats, node: int) ->
 
 @uncounted
 def measure_all(tree: Tree) -> None:
-    """The boxes and lowest record numbers of all leaves and nodes."""
+    """Set the boxes and lowest record numbers of all leaves and nodes."""
     leaves = tree.size[0]
     for leaf in range(leaves):
         _measure_leaf(tree, leaf)
@@ -281,7 +280,7 @@ def build(tree: Tree, order: ShortInts) -> None:
 
 @jit
 def new_tree(X: Floats) -> Tree:
-    """A tree over all n records of X, a (p, n) array that must not change while the tree is used."""
+    """Build a tree over all n records of X, a (p, n) array that must not change while the tree is used."""
     p, n = X.shape
     leaves = (n + LEAF - 1) // LEAF
     tree = Tree(
@@ -303,7 +302,7 @@ def new_tree(X: Floats) -> Tree:
 
 @jit
 def remaining(tree: Tree) -> ShortInts:
-    """Numbers of the records that remain, in the order of the leaves."""
+    """List numbers of the records that remain, in the order of the leaves."""
     order = np.empty(tree.size[1], np.int32)
     found = 0
     for leaf in range(tree.size[0]):
@@ -315,7 +314,7 @@ def remaining(tree: Tree) -> ShortInts:
 
 @inlined
 def _vacate(tree: Tree, record: int) -> tuple[int, bool]:
-    """Take a record out of its leaf; the leaf, and whether its box may have shrunk."""
+    """Take a record out of its leaf; returns the leaf, and whether its box may have shrunk."""
     blocks, boxes, ids, center = tree.blocks, tree.boxes, tree.ids, tree.center
     slot = tree.slots[record]
     leaf, place = slot // LEAF, slot % LEAF

@@ -49,7 +49,8 @@ class PartitionDemands:
     def of(cls, work: Work, context: Context, table: pa.Table) -> PartitionDemands | None:
         """Those on the rows of a partition, with confidential columns c0, c1, ...; None where nothing is demanded."""
         is_close = any(demand.t is not None for demand in protection_of(context).of_groups)
-        return cls.among(context, table, work.load(DISTRIBUTIONS) if is_close else ())
+        used = work.load(DISTRIBUTIONS) if is_close else ()
+        return cls.among(context, table, used)
 
     @classmethod
     def among(cls, context: Context, table: pa.Table, used: Sequence[Distribution | None]) -> PartitionDemands | None:

@@ -1,7 +1,7 @@
 """Rows of the blocks that are drawn to try other settings on: collected from an input part while it is read.
 
-A release collects them while it scatters its rows; a plan or a comparison, which scatters none, reads the parts that
-have some of them.
+A release that is to have a page collects them while it scatters its rows, so that its input is read twice and no more;
+a plan or a comparison, which scatters none, reads the parts that have some of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from microagg_core.data.tables.slices import RECORD
 from microagg_core.errors import DataError
 from microagg_core.release.planned import PLANNED, Planned, load_planned
 from microagg_core.release.records import PartBatch, records_of_part
-from microagg_core.release.step import JsonOutput, Step, TableOutput, Work
+from microagg_core.release.step import CompanionStep, JsonOutput, Step, TableOutput, Work
 from microagg_core.release.steps.keys import PART_KEYS, read_own_keys
 from microagg_core.release.steps.survey import blocking_columns
 from microagg_core.release.wiring import StepsDone
@@ -113,7 +113,8 @@ class DrawnRows:
         self._drafts: list[tuple[Draft, Routes]] = []
         if not work.has(DRAFTS):
             return
-        for draft, table in zip(work.load(DRAFTS), work.reads.read_all(DRAFT_ROUTES), strict=True):
+        drafts = work.load(DRAFTS)
+        for draft, table in zip(drafts, work.reads.read_all(DRAFT_ROUTES), strict=True):
             hashes, stratum = (np.asarray(table[name]) for name in ("hash", "stratum"))
             self._drafts.append((draft, Routes(hashes, stratum, np.zeros_like(stratum), pa.table({}))))
         if not any(self._has_key_of(draft, routes) for draft, routes in self._drafts):
@@ -160,9 +161,11 @@ class DrawnRows:
                 columns[f"{letter}{j}"] = one_array(table[column.name]).take(pa.array(rows))
         return pa.table(columns)
 
-    def write(self) -> None:
+    def end(self) -> int:
+        """Write the rows; they count as rows of no task."""
         if self._tables:
             self._work.write(DRAWN_ROWS, pa.concat_tables(self._tables))
+        return 0
 
 
 def _places(draft: Draft, stratum: Ints, points: Floats, records: Ints) -> Ints:
@@ -192,13 +195,13 @@ def draw_rows(work: Work) -> int:
         for batch in records_of_part(work, context, number, first, context.schema.travelling):
             drawn.add(batch)
             n_rows += batch.whole.num_rows
-    drawn.write()
+    drawn.end()
     return n_rows
 
 
 DRAW_ROWS = Step(
     name="draw-rows",
-    stage="plan",
+    stage="report",
     per="part",
     does=draw_rows,
     reads_input=True,
@@ -206,3 +209,4 @@ DRAW_ROWS = Step(
     same=(PART_KEYS,),
     writes=(DRAWN_ROWS,),
 )
+COLLECT_ROWS = CompanionStep(step="scatter", starts=DrawnRows, knows=(DRAFTS, DRAFT_ROUTES), writes=(DRAWN_ROWS,))

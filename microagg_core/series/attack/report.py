@@ -13,7 +13,7 @@ from microagg_core.arrays import Floats, Ints
 from microagg_core.data.formats.released.csv import arrow_type
 from microagg_core.errors import SpecError
 from microagg_core.release.manifest import ColumnEntry, Manifest
-from microagg_core.release.revisions import find_release
+from microagg_core.release.revisions import read_release
 from microagg_core.series.attack.equations import Solution, solve_records
 from microagg_core.series.attack.evidence import (
     ABSENT,
@@ -95,7 +95,7 @@ class Attack:
 
 
 def attack(urls: Sequence[str], columns: Sequence[str] = (), storage_options: dict[str, Any] | None = None) -> Attack:
-    """Attack releases; see :func:`~microagg_core.release.revisions.find_release` for what the URLs may be.
+    """Attack releases; see :func:`~microagg_core.release.revisions.read_release` for what the URLs may be.
 
     Args:
         urls: two or more.
@@ -108,13 +108,19 @@ def attack(urls: Sequence[str], columns: Sequence[str] = (), storage_options: di
     """
     if len(urls) < 2:
         raise SpecError("an attack needs two releases or more; give the URL of another one")
-    places = [find_release(url, storage_options) for url in urls]
-    manifests = [manifest for _, manifest in places]
-    names = _shared_columns(manifests, [shown(folder.url) for folder, _ in places], columns)
-    releases = [read_evidence(folder, manifest, names) for folder, manifest in places]
+    places = [read_release(url, storage_options) for url in urls]
+    names = _shared_columns([r.manifest for r in places], [shown(r.folder.url) for r in places], columns)
+    releases = [read_evidence(r.folder, r.manifest, names) for r in places]
     described = tuple(
-        AttackedRelease(shown(folder.url_of(MANIFEST)), m.id, m.revision, m.k, m.rows, len(of.sizes))
-        for (folder, m), of in zip(places, releases, strict=True)
+        AttackedRelease(
+            shown(place.folder.url_of(MANIFEST)),
+            place.manifest.id,
+            place.manifest.revision,
+            place.manifest.k,
+            place.manifest.rows,
+            len(evidence.sizes),
+        )
+        for place, evidence in zip(places, releases, strict=True)
     )
     return attack_evidence(releases, described, names)
 

@@ -1,8 +1,4 @@
-"""The optimal groups of a few records, by dynamic programming over all sets of records.
-
-A set is a number whose bit i stands for record i. The best partition of a set is a group with the set's lowest record,
-and the best partition of the rest.
-"""
+"""The optimal groups of a few records, and of one attribute."""
 
 from __future__ import annotations
 
@@ -11,7 +7,8 @@ import numpy as np
 from microagg_core.arrays import Floats, Ints, ShortInts
 from microagg_core.kernels.machine_code.jit import jit
 from microagg_core.kernels.scan.remaining import distance
-from microagg_core.kernels.tools.two_floats import is_less, over, plus
+from microagg_core.kernels.tools.sorting import stable_order
+from microagg_core.kernels.tools.sums import is_less, minus, over, plus, square, two_sum
 
 #: Sums beyond this share of the best are not tied with it, whatever their low parts.
 _CLOSE = 1.0 + 1e-12
@@ -20,7 +17,6 @@ _MOST = float(np.finfo(np.float64).max)
 
 @jit
 def _lowest(members: int) -> int:
-    """The lowest record of a set that is not empty."""
     record = 0
     while not members >> record & 1:
         record += 1
@@ -29,7 +25,7 @@ def _lowest(members: int) -> int:
 
 @jit
 def _pair_sums(X: Floats) -> tuple[Floats, Floats]:
-    """Sum of the squared distances between all pairs of every set, high and low parts."""
+    """Add up the squared distances between all pairs of every set, high and low parts."""
     n = X.shape[1]
     high, low = np.zeros(1 << n), np.zeros(1 << n)
     for members in range(1, 1 << n):
@@ -44,7 +40,7 @@ def _pair_sums(X: Floats) -> tuple[Floats, Floats]:
 
 @jit
 def _sums_of_squares(X: Floats, k: int) -> tuple[Floats, Floats]:
-    """Sum of squares of every set, high and low parts; infinite unless the set has k to 2k-1 records."""
+    """Compute the sum of squares of every set, high and low parts; infinite unless it has k to 2k-1 records."""
     high, low = _pair_sums(X)
     sizes = np.zeros(high.shape[0], np.int8)
     for members in range(high.shape[0]):
@@ -58,7 +54,7 @@ def _sums_of_squares(X: Floats, k: int) -> tuple[Floats, Floats]:
 
 @jit
 def _best_groups(X: Floats, k: int) -> ShortInts:
-    """For the set of all records and every set without record 0, the group of its lowest record that is best.
+    """Find the best group of the lowest record, for the set of all records and every set without record 0.
 
     Others are never left when groups are taken. Of equally good groups it is the lowest number.
     """
@@ -88,7 +84,11 @@ def _best_groups(X: Floats, k: int) -> ShortInts:
 
 @jit
 def exhaustive(X: Floats, k: int) -> Ints:
-    """Group numbers of the n records of X, a (p, n) array; n >= k, and small: time grows as 3**n."""
+    """Return group numbers of the n records of X, a (p, n) array; n >= k, and small: time grows as 3**n.
+
+    A set is a number whose bit i stands for record i. The best partition of a set is a group with the set's lowest
+    record, and the best partition of the rest.
+    """
     n = X.shape[1]
     groups = _best_groups(X, k)
     labels = np.empty(n, np.int64)
@@ -99,4 +99,56 @@ def exhaustive(X: Floats, k: int) -> Ints:
             if group >> record & 1:
                 labels[record] = label
         members, label = members ^ group, label + 1
+    return labels
+
+
+@jit
+def _sorted_from_one_end(x: Floats) -> Ints:
+    """Sort record numbers by value, starting at the end where the lowest record number stands.
+
+    Equal values stand in the order of their numbers, so that the mirror image of the values gives the same groups.
+    """
+    lowest_at_an_end = np.argmax((x == x.min()) | (x == x.max()))
+    rises = x[lowest_at_an_end] == x.min()
+    return stable_order(x if rises else -x)
+
+
+@jit
+def _first_step(x: Floats, start: int, k: int, high: Floats, low: Floats) -> int:
+    """Find the size of the first group of the best path from ``start``; what that path costs goes to high and low."""
+    n, best = x.shape[0], 0
+    total, squares = (0.0, 0.0), (0.0, 0.0)
+    for size in range(1, min(2 * k - 1, n - start) + 1):
+        # Offsets from the group's own first value: nothing far away can blur them.
+        offset = two_sum(x[start + size - 1], -x[start])
+        total, squares = plus(total, offset), plus(squares, square(offset))
+        end = start + size
+        if size < k or n - k < end < n:
+            continue
+        cost = plus(minus(squares, over(square(total), float(size))), (high[end], low[end]))
+        if best == 0 or is_less(cost, (high[start], low[start])):
+            best, high[start], low[start] = size, cost[0], cost[1]
+    return best
+
+
+@jit
+def univariate(x: Floats, k: int) -> Ints:
+    """Return group numbers of the n records with the values x; n >= k.
+
+    In an optimal partition no group reaches into another, and none has 2k records or more, so that it is a path from
+    the first of the sorted records to the end of them in steps of k to 2k-1, each as long as the sum of squares it
+    spans.
+    """
+    n = x.shape[0]
+    order = _sorted_from_one_end(x)
+    x = x[order]
+    steps = np.zeros(n, np.int64)
+    high, low = np.zeros(n + 1), np.zeros(n + 1)
+    for start in range(n - k, -1, -1):
+        steps[start] = _first_step(x, start, k, high, low)
+    labels = np.empty(n, np.int64)
+    start, group = 0, 0
+    while start < n:
+        labels[order[start : start + steps[start]]] = group
+        start, group = start + steps[start], group + 1
     return labels

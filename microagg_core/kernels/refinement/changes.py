@@ -1,4 +1,4 @@
-"""Groups that change: who is in which, where their centres lie, and what a change would cost.
+"""Changes of groups: who is in which, where their centres lie, and what a change would cost.
 
 ``X`` is (n, p), one record a row, p a multiple of four (padded with zeros). A group's centre is computed anew from
 its members at each change, so that nothing drifts. Costs are changes of the sum of squared distances to centres.
@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from microagg_core.arrays import Floats, Ints
+import numpy as np
+
+from microagg_core.arrays import Floats, Ints, ShortInts, UInt64s
 from microagg_core.kernels.machine_code.jit import inlined, uncounted
+from microagg_core.kernels.tools.random_draws import draw
 
 
 class Grouping(NamedTuple):
@@ -33,7 +36,7 @@ class Grouping(NamedTuple):
 
 @inlined
 def squared_distance(A: Floats, a: int, B: Floats, b: int) -> float:
-    """Squared distance of the point in row a of A from that in row b of B, in four sums that are added side by side."""
+    """Compute the squared distance of row a of A from row b of B, in four sums that are added side by side."""
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     for j in range(0, A.shape[1], 4):
         d0, d1 = A[a, j] - B[b, j], A[a, j + 1] - B[b, j + 1]
@@ -85,7 +88,7 @@ def take(g: Grouping, x: int) -> None:
 
 @inlined
 def open_group(g: Grouping) -> int:
-    """Number of an unused group, which is in use from now on.
+    """Take the number of an unused group, which is in use from now on.
 
     There always is one: groups of at least k are n / k at most, and there are numbers for two more.
     """
@@ -96,7 +99,6 @@ def open_group(g: Grouping) -> int:
 
 @inlined
 def close_group(g: Grouping, a: int) -> None:
-    """Give back an empty group."""
     g.free[g.n_free[0]] = a
     g.n_free[0] += 1
     g.sse[a] = 0.0
@@ -104,14 +106,14 @@ def close_group(g: Grouping, a: int) -> None:
 
 @inlined
 def move_cost(g: Grouping, x: int, b: int, x_to_b: float) -> float:
-    """Cost of moving a record from its group to b; ``x_to_b`` is its distance to b's centre."""
+    """Compute the cost of moving a record from its group to b; ``x_to_b`` is its distance to b's centre."""
     m, n = g.size[g.label[x]], g.size[b]
     return float(x_to_b * (n / (n + 1)) - g.own[x] * (m / (m - 1)))
 
 
 @inlined
 def swap_cost(g: Grouping, x: int, z: int, x_to_b: float) -> float:
-    """Cost of two records of different groups changing places; ``x_to_b`` is x's distance to z's centre."""
+    """Compute the cost of swapping two records' groups; ``x_to_b`` is x's distance to z's centre."""
     a, b = g.label[x], g.label[z]
     between = squared_distance(g.X, x, g.X, z)
     z_to_a = squared_distance(g.X, z, g.centre, a)
@@ -132,7 +134,6 @@ def move(g: Grouping, x: int, b: int, k: int) -> None:
 
 @uncounted
 def swap(g: Grouping, x: int, z: int) -> None:
-    """Let two records of different groups change places."""
     a, b, i, j = g.label[x], g.label[z], g.place[x], g.place[z]
     g.members[a, i], g.members[b, j] = z, x
     g.label[x], g.label[z], g.place[x], g.place[z] = b, a, j, i
@@ -153,7 +154,6 @@ def fill(g: Grouping) -> None:
 
 @uncounted
 def total_sse(g: Grouping) -> float:
-    """The sum of squared distances of all records to their centres."""
     total = 0.0
     for a in range(g.sse.shape[0]):
         total += g.sse[a]
@@ -172,7 +172,7 @@ def _farthest_member(g: Grouping, b: int, points: Floats, row: int) -> int:
 
 @uncounted
 def _two_means(g: Grouping, b: int, first: int) -> None:
-    """The means of a group's first so many members, and of the rest."""
+    """Compute the means of a group's first so many members, and of the rest."""
     m, room = g.size[b], g.room
     for j in range(g.X.shape[1]):
         room[0, j], room[1, j] = 0.0, 0.0
@@ -185,7 +185,7 @@ def _two_means(g: Grouping, b: int, first: int) -> None:
 
 @uncounted
 def _sort_by_score(g: Grouping, b: int) -> int:
-    """Sort a group's members by how much nearer they are to the first mean; how many are nearer to it."""
+    """Sort members by how much nearer they are to the first mean; returns how many are nearer to it."""
     members, room, nearer = g.members, g.room, 0
     for i in range(g.size[b]):
         x, at = members[b, i], i
@@ -217,3 +217,143 @@ def split(g: Grouping, b: int, k: int) -> None:
             put(g, g.members[b, i], c)
     measure(g, b)
     measure(g, c)
+
+
+#: What ``counters`` has: the drafts so far; of this one, its groups, those of them that are new, and the records.
+NUMBER, GROUPS, NEW, MOVED = 0, 1, 2, 3
+
+
+class GroupDraft(NamedTuple):
+    """What a change would make; used again for the next one.
+
+    A draft holds the groups that a change touches as they would be: their sizes and centres, the records that move, and
+    where to. Whoever gives up a draft has nothing to undo.
+    """
+
+    #: (groups, 2), the number of the last draft that a group was in, and its row there.
+    entry: Ints
+    #: Of each row: the group's number, its size, 0 for one that is dissolved, and its centre.
+    group: Ints
+    size: Ints
+    centre: Floats
+    #: The records that move, and to which row.
+    moved: Ints
+    to: Ints
+    distance: Floats
+    counters: Ints
+
+
+@inlined
+def begin(d: GroupDraft) -> None:
+    d.counters[NUMBER] += 1
+    d.counters[GROUPS], d.counters[NEW], d.counters[MOVED] = 0, 0, 0
+
+
+@inlined
+def row_of(d: GroupDraft, b: int) -> int:
+    """Return the draft's row of a group; -1 if it is not in it."""
+    return int(d.entry[b, 1]) if d.entry[b, 0] == d.counters[NUMBER] else -1
+
+
+@inlined
+def add_row(d: GroupDraft, b: int, size: int) -> int:
+    """Add a row for a group that has none; its centre is not set."""
+    row = d.counters[GROUPS]
+    d.entry[b, 0], d.entry[b, 1] = d.counters[NUMBER], row
+    d.group[row], d.size[row] = b, size
+    d.counters[GROUPS] = row + 1
+    return int(row)
+
+
+@inlined
+def make_group(g: Grouping, d: GroupDraft, row: int, start: int, stop: int) -> float:
+    """Make a row the group of the records that move from start to stop - 1; returns its sum of squared errors."""
+    centre, moved, m = d.centre, d.moved, stop - start
+    for j in range(centre.shape[1]):
+        total = 0.0
+        for i in range(start, stop):
+            total += g.X[moved[i], j]
+        centre[row, j] = total / m
+    sse = 0.0
+    for i in range(start, stop):
+        d.to[i] = row
+        sse += squared_distance(g.X, moved[i], centre, row)
+    d.size[row] = m
+    return sse
+
+
+@inlined
+def _cheapest(g: Grouping, d: GroupDraft, near: ShortInts, x: int, most: int) -> tuple[float, int, int]:
+    """Find where x costs least: the cost, infinite if there is no place; the row, -1 if it has none; and the group.
+
+    It may go to the draft's new groups, and to those that its neighbours are in, unless they are dissolved.
+    """
+    least, row, group = np.inf, -1, -1
+    for new in range(d.counters[NEW]):
+        m = d.size[new]
+        cost = squared_distance(g.X, x, d.centre, new) * (m / (m + 1))
+        if m < most and cost < least:
+            least, row, group = cost, new, d.group[new]
+    for r in range(near.shape[1]):
+        b = g.label[near[x, r]]
+        at = row_of(d, b)
+        if b == group or 0 <= at < d.counters[NEW]:
+            continue
+        m = g.size[b] if at < 0 else d.size[at]
+        if m == 0 or m >= most:
+            continue
+        distance = squared_distance(g.X, x, g.centre, b) if at < 0 else squared_distance(g.X, x, d.centre, at)
+        cost = distance * (m / (m + 1))
+        if cost < least:
+            least, row, group = cost, at, b
+    return least, row, group
+
+
+@inlined
+def place_loose(
+    g: Grouping, d: GroupDraft, near: ShortInts, start: int, k: int, delta: float, limit: float, random: UInt64s
+) -> float:
+    """Give each record from ``start`` on, in an order that is drawn, to the group where it costs least.
+
+    What the draft costs then; the limit or more as soon as it is reached.
+    """
+    moved, stop = d.moved, d.counters[MOVED]
+    for i in range(start, stop):
+        q = i + draw(random, stop - i)
+        x = moved[q]
+        moved[i], moved[q] = x, moved[i]
+        cost, row, group = _cheapest(g, d, near, x, 2 * k)
+        delta += cost
+        if not delta < limit:
+            return delta
+        if row < 0:
+            row = add_row(d, group, g.size[group])
+            for j in range(d.centre.shape[1]):
+                d.centre[row, j] = g.centre[group, j]
+        d.size[row] += 1
+        d.to[i] = row
+        for j in range(d.centre.shape[1]):
+            d.centre[row, j] += (g.X[x, j] - d.centre[row, j]) / d.size[row]
+    return delta
+
+
+@uncounted
+def carry_out(g: Grouping, d: GroupDraft, k: int) -> None:
+    """Make the change; groups that are empty then are given back, and those of 2k are split.
+
+    Groups that are opened were the last of the unused ones.
+    """
+    for row in range(d.counters[GROUPS]):
+        g.n_free[0] -= g.size[d.group[row]] == 0
+    for i in range(d.counters[MOVED]):
+        take(g, d.moved[i])
+    for i in range(d.counters[MOVED]):
+        put(g, d.moved[i], d.group[d.to[i]])
+    for row in range(d.counters[GROUPS]):
+        if g.size[d.group[row]] == 0:
+            close_group(g, d.group[row])
+        else:
+            measure(g, d.group[row])
+    for row in range(d.counters[GROUPS]):
+        if g.size[d.group[row]] >= 2 * k:
+            split(g, d.group[row], k)
