@@ -79,6 +79,8 @@ class Kind(ABC):
 
     #: What holds of released values; :mod:`microagg_core.data.kinds.registry` tries it on :meth:`examples`.
     claims: ClassVar[frozenset[Claim]]
+    #: Whether ticks follow from all values of the file, such as places in a dictionary; see :meth:`more_traits`.
+    needs_all_values: ClassVar[bool] = False
     #: Whether the mean of such a column can be a float, which is what the Python functions give.
     has_float_means: ClassVar[bool] = False
     #: Whether pandas may hold such a column as objects of Python.
