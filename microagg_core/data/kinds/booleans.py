@@ -21,13 +21,11 @@ class BooleanKind(ExactKind):
     has_float_means: ClassVar[bool] = True
     is_compared: ClassVar[bool] = False
 
+    words: ClassVar[str] = "{}"
+
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         return bool(pa.types.is_boolean(arrow_type))
-
-    @classmethod
-    def described(cls, arrow_type: pa.DataType) -> str:
-        return str(arrow_type)
 
     @property
     def whole_type(self) -> pa.DataType:

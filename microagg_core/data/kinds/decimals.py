@@ -26,13 +26,11 @@ class DecimalKind(ExactKind):
     may_be_float: ClassVar[bool] = True
     may_be_objects: ClassVar[bool] = True
 
+    words: ClassVar[str] = "{}, a number"
+
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         return bool(pa.types.is_decimal(arrow_type))
-
-    @classmethod
-    def described(cls, arrow_type: pa.DataType) -> str:
-        return f"{arrow_type}, a number"
 
     @property
     def whole_type(self) -> pa.DataType:
