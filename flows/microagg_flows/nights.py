@@ -132,7 +132,6 @@ def _decide(release: Release, tonight: Tonight) -> None:
 
 
 def _parts_of(release: Release, number: int) -> list[RecalledPart]:
-    """List the files of an earlier night's release."""
     generation = release.tonight.night.ledger.generation(number)
     output = release.output
     manifest = manifest_of(output, generation)
@@ -141,7 +140,6 @@ def _parts_of(release: Release, number: int) -> list[RecalledPart]:
 
 
 def plan_of_night(release: Release, made: BlockPlan) -> NightPlan | None:
-    """Describe the night for the plan; None where the spec names no series."""
     tonight, series = release.tonight, release.spec.series
     if series is None or not tonight.has_units:
         return None
@@ -187,7 +185,6 @@ def carried_files(release: Release) -> CarriedFiles | None:
 
 
 def trace(release: Release) -> list[Check]:
-    """Make the next state of the ledger from the files, and check it."""
     tonight = release.tonight
     if not tonight.has_units:
         return []
@@ -230,7 +227,6 @@ def commit(release: Release, manifest: Manifest) -> None:
 
 
 def note_upload(release: Release, layout: ReleaseLayout, attempt: str) -> None:
-    """Write an attempt down before its first object can be read, so that whoever comes next knows of it."""
     record = Attempt(attempt, layout.id, layout.revision, release.output.url, release.key)
     note_attempt(release.tonight.night.ledger.store, record)
 
@@ -248,7 +244,6 @@ def settle(release: Release, manifest: Manifest) -> None:
 
 
 def warnings_of(release: Release, manifest: Manifest) -> tuple[str, ...]:
-    """Warn of a release that took another's place."""
     number = revision_number(manifest.revision) or 1
     if number == 1 or not release.by_this_run:
         return ()

@@ -144,7 +144,6 @@ def _refuse_erasures(tombstones: Collection[Tombstone], first: int, last: int) -
 
 
 def _replay(spec: ReleaseSpec, published: _PublishedNight, inputs: Mapping[str, str], workers: Executor) -> None:
-    """Make one night again, compare it, and have the ledger remember it."""
     manifest = published.manifest
     moment = meant_moment(spec, manifest.id, published.created)
     release = new_release(_spec_of_night(spec, published, inputs), workers, manifest.id, True, moment)

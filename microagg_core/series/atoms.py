@@ -111,7 +111,6 @@ def numbered_atoms(classes: Pairs) -> tuple[UInt64s, int]:
 
 
 def from_number(atom: UInt64s, first: int) -> UInt64s:
-    """Shift atoms to be numbered from ``first`` on."""
     return atom + np.uint64(first << _BITS)
 
 
@@ -199,7 +198,6 @@ class TraceCounter:
     _ranges: list[_Counts] = field(default_factory=list)
 
     def add(self, table: pa.Table) -> None:
-        """Count the units of one more range, as :func:`with_atoms` has them."""
         state = table["state"].to_numpy()
         is_released = table["last"].to_numpy() >= 0
         t0, t1 = (table[name].to_numpy()[is_released] for name in ("t0", "t1"))
@@ -209,7 +207,6 @@ class TraceCounter:
             self._all()
 
     def smallest(self) -> int | None:
-        """Count the units that share the rarest trace; None if no unit was ever released."""
         _, _, units, _ = self._all()
         return int(units.min()) if len(units) else None
 

@@ -43,8 +43,6 @@ JOINED = Rows("joined")
 
 @dataclass(frozen=True)
 class GateCounts(Counts):
-    """Counts of what a candidate file, or a range of the next ledger, should not have."""
-
     #: Units that are released although they never may be again.
     again: int = 0
     #: Survivors that are not released in the class in which they were last.
@@ -55,23 +53,15 @@ class GateCounts(Counts):
     unknown: int = 0
     #: Atoms of which some are released, and others may be later.
     split: int = 0
-
-
-@dataclass(frozen=True)
-class Looked:
-    """Notes of one candidate file: what it should not have, and how many numbers its new atoms need."""
-
-    wrong: GateCounts
+    #: No fault: the numbers that the new atoms of the file need.
     numbers: int = 0
 
 
-LOOKED = JsonOutput("looked", Looked)
+LOOKED = JsonOutput("looked", GateCounts)
 
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Rows of a candidate file of arrivals, of which the ledger has to hear."""
-
     work: Work
     plan: Planned
 
@@ -91,7 +81,7 @@ class Arrivals:
         work.send(ARRIVED, arrived, plan.survey.parts_of(records))
         new = pa.table({ATOM: pa.array(atoms), **as_columns(distinct, "k")})
         work.send(NEW_ATOMS, new, range_of_classes(distinct, night.n_atom_ranges))
-        work.write(LOOKED, Looked(GateCounts(), n_numbers))
+        work.write(LOOKED, GateCounts(numbers=n_numbers))
 
     def end(self) -> int:
         return 0
@@ -128,7 +118,7 @@ def check_survivors(work: Work) -> int:
     differs = held.differs(rows, values)
     held.send_exceptions(work, plan, rows, values, differs)
     work.write(SEEN, held.seen(classes))
-    work.write(LOOKED, Looked(held.wrong(classes, differs)))
+    work.write(LOOKED, held.wrong(classes, differs))
     return notes.rows
 
 
@@ -226,7 +216,6 @@ class _Held:
         work.send(GHOSTS, of_ghosts, records[ghosts] // GHOSTS_FROM - 1)
 
     def _missing(self) -> Ints:
-        """Find the records of survivors that may vanish tonight, and are not in the file."""
         if self._came is None:
             return np.zeros(0, dtype=np.int64)
         atom = places_of_atoms(np.asarray(self._came[ATOM]), self._atoms)

@@ -56,12 +56,10 @@ class Erasure:
 
     @property
     def night(self) -> int:
-        """The number of the night that the erasure is."""
         return self.before.night + 1
 
     @property
     def newest_night(self) -> int:
-        """The night of the newest release; -1 where there is none."""
         return self.newest.night if self.newest is not None else -1
 
     @property
@@ -231,7 +229,6 @@ def resumed_erasure(ledger: Ledger, output: Store, after: Generation) -> Erasure
 
 
 def _gathered(ledger: Ledger, generation: Generation, are_wanted: Callable[[pa.Table], Bools]) -> pa.Table:
-    """Gather the wanted units of all ranges."""
     tables = [units.filter(pa.array(are_wanted(units))) for units in ledger.units_with_atoms(generation)]
     return pa.concat_tables(tables).combine_chunks()
 
@@ -298,5 +295,4 @@ def _among(units: Pairs, distinct: Pairs) -> Bools:
 
 
 def _joined(*pairs: Pairs) -> Pairs:
-    """Join pairs, each once."""
     return numbered_pairs(np.concatenate([_NO_PAIRS, *pairs]))[1]

@@ -36,8 +36,6 @@ class Fate(IntEnum):
 
 @dataclass(frozen=True)
 class Policy:
-    """The spec's rules for atoms, and the number of the night."""
-
     mode: Literal["atoms", "rotation"]
     guarantee: Guarantee
     leavers: Leavers
@@ -59,8 +57,6 @@ def is_released(code: Bytes) -> Bools:
 
 
 class Fates(NamedTuple):
-    """Each atom's fate, and how many of its stayers vanish with its leavers."""
-
     code: Bytes
     decoys: Ints
 

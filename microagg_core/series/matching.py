@@ -77,7 +77,6 @@ def take_part(codes: NDArray[Any]) -> Bools:
 
 
 def survive(codes: NDArray[Any]) -> Bools:
-    """Mark the records that go with their atoms."""
     return np.asarray((codes == SURVIVOR) | (codes == CHANGED), dtype=np.bool_)
 
 
@@ -178,7 +177,6 @@ class _Meeting:
         return np.asarray(self._state[name])
 
     def _differing(self, name: str, then: NDArray[Any]) -> Bools:
-        """Mark survivors that have another digest tonight than then."""
         differs, own = np.zeros(len(self._index), dtype=np.bool_), self._survivors
         differs[own] = np.asarray(self._came[name])[own] != then[self._index[own]]
         return differs
@@ -204,7 +202,6 @@ class _Meeting:
         return pa.table(columns), np.asarray(self._came["part"]).astype(np.int64)
 
     def absent(self) -> pa.Table:
-        """Select the live units that are not in tonight's input."""
         is_absent = ~self._present & (self._of_ledger("state") == State.LIVE) & bool(self._night.n_carried)
         index = np.flatnonzero(is_absent)
         return self._state.select([ATOM, "row"]).take(pa.array(index)).append_column("index", pa.array(index))
@@ -245,7 +242,6 @@ class _Meeting:
         return pa.table(columns)
 
     def words(self) -> pa.Table:
-        """Select words by which people under new ids are noticed."""
         released = self._of_ledger("last") != -1
         bits = pa.table(_bits_of(self._of_ledger("row")[released]))
         arrived = _words_of(self._came)[~self._listed]
@@ -275,7 +271,6 @@ def _gathered_digests(work: Work, night: Night) -> pa.Table:
 
 
 def match_range(work: Work) -> int:
-    """Meet one range of tonight's units with the ledger's."""
     night, _ = load_night(work)
     meeting = _Meeting(night, _gathered_digests(work, night), night.read_units(work.number))
     work.send(MARKS_OF_RANGE, *meeting.marks())
@@ -289,7 +284,6 @@ def match_range(work: Work) -> int:
 
 
 def _codes(night: Night, state: pa.Table, index: Ints) -> Bytes:
-    """Classify the records of the input, whatever their values."""
     codes = np.full(len(index), ARRIVAL, dtype=np.uint8)
     listed = index >= 0
     states, since = np.asarray(state["state"])[index[listed]], np.asarray(state["since"])[index[listed]]
@@ -304,7 +298,6 @@ def _codes(night: Night, state: pa.Table, index: Ints) -> Bytes:
 
 
 def mark_part(work: Work) -> int:
-    """Put together what the records of one input part are, in their order."""
     (night, _), maker = load_night(work), pa.field(UNIT_RANGE, pa.uint16())
     marks = work.gather(MARKS_OF_RANGE, maker)
     if marks is None:
@@ -340,7 +333,6 @@ def _narrow(table: pa.Table, name: str) -> pa.Table:
 
 
 def read_unit_ranges(work: Work) -> Ints:
-    """Read the range of units of every record of the task's part."""
     return np.asarray(work.read(UNIT_RANGES)[UNIT_RANGE]).astype(np.int64)
 
 
@@ -391,7 +383,6 @@ class Likeness:
 
     @property
     def is_told(self) -> bool:
-        """More are alike than chance makes, as a rule."""
         return not self._is_expected(1.0)
 
     def _is_expected(self, spread: float) -> bool:

@@ -67,8 +67,6 @@ RECALLED_CLASSES, RECALLED_ROWS = Rows("recalled-classes"), Rows("recalled-rows"
 
 
 class Survivors:
-    """Survivors of one input part, taken from the rows that are read to be scattered."""
-
     def __init__(self, work: Work, plan: Planned) -> None:
         self._plan, self._atoms, self._read = plan, work.read(ATOMS)[ATOM], 0
         self._night, self._key = load_night(work)
@@ -76,11 +74,9 @@ class Survivors:
 
     @classmethod
     def of(cls, work: Work, plan: Planned) -> Survivors | None:
-        """Begin with a part; None where nobody survives."""
         return cls(work, plan) if work.has(ATOMS) else None
 
     def add(self, rows: PartBatch) -> None:
-        """Take in the next batch."""
         if rows.marks is None:
             return
         codes = np.asarray(rows.marks[CODE])
@@ -96,14 +92,12 @@ class Survivors:
         self._digests.add(pa.table({**whose, **self._digests_of(confidential, codes[mine])}), place)
 
     def _digests_of(self, confidential: pa.Table, codes: NDArray[Any]) -> dict[str, pa.Array]:
-        """Digests by which the gate knows survivors' values."""
         rows, values = confidential_digests(self._plan.context, self._night, self._key, confidential)
         columns = {"changed": pa.array(codes == CHANGED)}
         columns |= {f"d{j}": pa.array(of_column) for j, of_column in enumerate(values)}
         return columns if values else {**columns, "half": pa.array(half_of(rows))}
 
     def end(self) -> int:
-        """Write what is held."""
         self._values.flush()
         self._digests.flush()
         return self._values.rows
@@ -119,7 +113,6 @@ SEND_SURVIVORS = CompanionStep(
 
 
 def decide_range(work: Work) -> int:
-    """Decide the fates of one range's atoms."""
     night, _ = load_night(work)
     atoms = night.read_atoms(work.number)
     left, altered = absent_units(work), work.gather(ALTERED)
@@ -171,7 +164,6 @@ def absent_units(work: Work) -> pa.Table | None:
 
 
 def places_of_units(units: pa.Table | None, atoms: pa.Table) -> Ints:
-    """Find each unit's atom among the atoms of the range."""
     if units is None:
         return np.zeros(0, dtype=np.int64)
     place = places_of_atoms(np.asarray(units[ATOM]), atoms)
@@ -217,8 +209,6 @@ _NIGHT = "night"
 
 @dataclass(frozen=True)
 class RecalledPart:
-    """One file of an earlier release, and the night that published it."""
-
     night: int
     url: str
     storage_options: dict[str, object]
@@ -286,7 +276,6 @@ def dated(classes: Pairs, nights: Ints) -> Pairs:
 
 
 def carry_range(work: Work) -> int:
-    """Make the file of survivors of one range of atoms."""
     plan, (night, _) = load_planned(work), load_night(work)
     carried = _Carried(work, plan, night)
     rows = carried.rows() if carried.n else no_rows(plan.context.schema, with_origins=False)
@@ -336,7 +325,6 @@ class _Carried:
         self.n = len(self._atom)
 
     def rows(self) -> pa.Table:
-        """Make the released rows, with record numbers; those of ghosts say where the ledger has them."""
         schema = self._plan.context.schema
         keys, confidential = self._keys(), self._confidential()
         source = dict(zip([c.name for c in (*schema.blocking, *schema.quasi_identifiers)], keys, strict=True))
@@ -403,7 +391,6 @@ class _Carried:
         return old, row
 
     def _earlier(self, row: UInt64s, needing: Bools) -> tuple[pa.Table | None, Ints]:
-        """Find the rows of earlier releases that units need; any of those that are equal."""
         then = np.zeros(self.n, dtype=np.int64)
         if not needing.any():
             return None, then
@@ -419,7 +406,6 @@ class _Carried:
         return earlier, then
 
     def _chosen(self, j: int, earlier: pa.Table | None, then: Ints, is_old: Bools) -> pa.Array:
-        """Take one confidential column from tonight's rows or the earlier ones."""
         now = np.concatenate([self._out, np.zeros(self.n - len(self._out), dtype=np.int64)])
         if not is_old.any():
             if self._tonight is None:

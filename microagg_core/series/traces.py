@@ -34,8 +34,6 @@ BUNDLES = TableOutput("bundles")
 
 @dataclass(frozen=True)
 class RangeNotes:
-    """Notes of one range of units in the next ledger."""
-
     files: tuple[RangeFile, ...]
     #: Changes of the counts; released and withheld units are counted with the atoms.
     counts: UnitCounts
@@ -165,7 +163,6 @@ class _Units:
         return UnitCounts(held=change(State.HELD), vanished=change(State.GONE), forgotten=change(State.FORGOTTEN))
 
     def wrong(self) -> GateCounts:
-        """Count what must not be."""
         night = self._night
         never_again = [State.FORGOTTEN] if night.mode == "independent" else [State.FORGOTTEN, State.GONE]
         again = self._out & np.isin(self._state, never_again)
@@ -225,8 +222,6 @@ def _row_of_each(met: pa.Table, rows: pa.Table | None) -> tuple[Ints, int]:
 
 @dataclass(frozen=True)
 class TraceNotes:
-    """Notes of one range of atoms in the next ledger, and of their traces."""
-
     #: The atoms after the night.
     file: RangeFile
     #: Live units that tonight released, and that it did not.
@@ -251,7 +246,6 @@ TRACE_NOTES = JsonOutput("trace-notes", TraceNotes)
 
 
 def count_traces(work: Work) -> int:
-    """Make one range of the atoms, and count its traces."""
     night, _ = load_night(work)
     atoms = _Atoms(work, night, work.gather(COUNTS))
     following, changes = atoms.following(), work.gather(CHANGES)
@@ -375,7 +369,6 @@ class _Atoms:
 
 
 def _live_counts(atoms: pa.Table, night: Night) -> UnitCounts:
-    """Count live units that are released, and that are not."""
     if night.mode == "disjoint":
         return UnitCounts()
     n, is_out = np.asarray(atoms["n"]), np.asarray(atoms["last"]) == night.number
@@ -383,7 +376,6 @@ def _live_counts(atoms: pa.Table, night: Night) -> UnitCounts:
 
 
 def _new_atoms(work: Work, night: Night, told: pa.Table) -> pa.Table:
-    """Make the new atoms, with the classes that the files have."""
     if not told.num_rows:
         return no_atoms()
     atoms, first, number = np.unique(np.asarray(told[ATOM]), return_index=True, return_inverse=True)
@@ -410,7 +402,6 @@ def _classes(work: Work) -> tuple[UInt64s, Pairs]:
 
 
 def _bundles(before: Pairs, after: Pairs, n: Ints) -> pa.Table:
-    """Merge equal pairs of classes, adding their units."""
     ends = np.concatenate([before, after], axis=1)
     distinct, number = np.unique(ends, axis=0, return_inverse=True)
     counts = np.bincount(number.reshape(-1), n, len(distinct)).astype(np.int64)

@@ -110,7 +110,6 @@ def weakest_cut(before: Pairs, after: Pairs, k: int) -> int | None:
 
 
 def _vertices(before: Pairs, after: Pairs) -> Ints:
-    """Number the two vertices of every unit; absent is vertex 0."""
     ends = []
     offset = 1
     for classes in (before, after):
@@ -121,7 +120,6 @@ def _vertices(before: Pairs, after: Pairs) -> Ints:
 
 
 def _merged_edges(ends: Ints, units: Ints) -> tuple[Ints, Ints]:
-    """Merge parallel edges, adding their units; drop loops."""
     edges = np.sort(ends, axis=1)
     apart = edges[:, 0] != edges[:, 1]
     numbers, distinct = numbered_pairs(edges[apart].astype(np.uint64))
@@ -153,7 +151,6 @@ def _graph(ends: Ints, units: Ints) -> Graph:
 
 
 def _smallest_cut(graph: Graph, bound: int) -> int:
-    """Find the size of the smallest cut of any component, or the bound where none is smaller."""
     while graph and bound > 1:
         bound = min(bound, *(sum(edges.values()) for edges in graph.values()))
         graph = _joined(graph, _tied(graph, bound))

@@ -177,8 +177,6 @@ def solve_records(
 
 
 class _Equations:
-    """The groups' equations, and the records solved so far."""
-
     def __init__(self, releases: Sequence[Evidence], matching: MatchedRows) -> None:
         self._group, self._record, self._release = matching.group, matching.record, matching.release
         self._n_releases = len(releases)
@@ -231,7 +229,6 @@ class _Equations:
         return groups
 
     def _settle_lonely(self) -> None:
-        """Settle equations with one unknown left, until there are none."""
         while True:
             rows = np.flatnonzero(~self.solved[self._record])
             lonely = np.bincount(self._group[rows], minlength=len(self._rest)) == 1
