@@ -278,11 +278,7 @@ def _lines(head: str, is_whole: bool, delimiter: str) -> _Lines:
 
 
 def _single_column(tried: list[_Lines], place: str) -> _Lines:
-    """The one column of a file whose lines no delimiter cuts.
-
-    Raises:
-        DataError: some cut most of them, or the header, and the lines do not fit together.
-    """
+    """The one column of a file whose lines no delimiter cuts."""
     best = max(tried, key=lambda lines: (lines.weight, lines.n_names))
     uncut = [lines for lines in tried if lines.agree_in_one]
     if not uncut or best.weight > _MOST_OF_THEM * len(best.records) or any(lines.n_names > 1 for lines in tried):

@@ -34,13 +34,11 @@ DURATIONS = """
 
     @dataclass(frozen=True)
     class DurationKind(ExactKind):
+        words = "a span of time"
+
         @classmethod
         def takes(cls, arrow_type, declared):
             return pa.types.is_duration(arrow_type)
-
-        @classmethod
-        def described(cls, arrow_type):
-            return "a span of time"
 
         @property
         def whole_type(self):
@@ -68,7 +66,7 @@ TEXTS = """
         applied_rule = property(lambda self: "type")
         unit = property(lambda self: Unit("texts", 1.0))
         takes = classmethod(lambda cls, arrow_type, declared: pa.types.is_string(arrow_type))
-        described = classmethod(lambda cls, arrow_type: "a text")
+        words = "a text"
 
         def refuse_rule(self):
             pass
