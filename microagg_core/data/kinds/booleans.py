@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +13,6 @@ from microagg_core.data.kinds.contract import Declaration, Ticks
 from microagg_core.data.kinds.exact import ExactKind
 
 
-@dataclass(frozen=True)
 class BooleanKind(ExactKind):
     """Truth values. The mean as a float is the share of true ones, which the Python functions give."""
 

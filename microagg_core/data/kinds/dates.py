@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +13,6 @@ from microagg_core.data.kinds.exact import ExactKind
 _MILLISECONDS = 86_400_000
 
 
-@dataclass(frozen=True)
 class DateKind(ExactKind):
     may_be_objects: ClassVar[bool] = True
 

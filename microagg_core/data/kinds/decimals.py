@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +17,6 @@ from microagg_core.data.tables.ordering import ranks
 _MAX_NARROW_DIGITS = 18  # that always fit 64 bits
 
 
-@dataclass(frozen=True)
 class DecimalKind(ExactKind):
     """Decimals; their ticks are Python's whole numbers where 64 bits could be too few."""
 

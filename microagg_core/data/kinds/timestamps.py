@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +13,6 @@ from microagg_core.data.kinds.exact import ExactKind
 _TICKS_OF_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
-@dataclass(frozen=True)
 class TimestampKind(ExactKind):
     words: ClassVar[str] = "a timestamp"
 

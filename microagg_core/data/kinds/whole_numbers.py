@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
@@ -11,7 +10,6 @@ from microagg_core.data.kinds.contract import Declaration
 from microagg_core.data.kinds.exact import ExactKind
 
 
-@dataclass(frozen=True)
 class WholeNumberKind(ExactKind):
     """Integers: a tick is a one.
 
