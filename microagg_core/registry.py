@@ -70,6 +70,13 @@ def plug_ins(group: str, of: type[T]) -> tuple[T, ...]:
     return tuple(value for name in _entry_points(group) for value in _objects(_plug_in(name, group), of))
 
 
+def plug_in_versions() -> dict[str, str]:
+    """Versions of the distributions that add members: they decide bytes as the libraries do."""
+    points = entry_points()
+    added = [point for group in points.groups if group.startswith("microagg.") for point in points.select(group=group)]
+    return {point.dist.name: point.dist.version for point in added if point.dist is not None}
+
+
 def forget() -> None:
     """Look at folders and entry points again: tests add files."""
     names.cache_clear()

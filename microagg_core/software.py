@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from microagg_core.errors import ClusterError
+from microagg_core.registry import plug_in_versions
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -69,7 +70,7 @@ def done_alike(function: Callable[[Item], Result], item: Item, wanted: Mapping[s
 @cache
 def _software() -> tuple[tuple[str, str], ...]:
     """Looked at once a process: what a process has loaded is what it runs, whatever is installed meanwhile."""
-    named = {name: version(name) for name in ("microagg", *LIBRARIES)}
+    named = {**plug_in_versions(), **{name: version(name) for name in ("microagg", *LIBRARIES)}}
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     return tuple(sorted({**named, "python": python, "sources": digest_of(_installed())[:_DIGITS]}.items()))
 

@@ -13,13 +13,12 @@ import os
 import urllib.request
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from microagg_core.release.manifest import Manifest
+from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.urls import is_local, local_path, shown
-
-if TYPE_CHECKING:
-    from microagg_flows.record import RunRecord
+from microagg_flows.release import Release
 
 _SCHEMAS = "https://openlineage.io/spec"
 _SCHEMA = f"{_SCHEMAS}/2-0-2/OpenLineage.json#/$defs"
@@ -35,24 +34,31 @@ class ParentRun:
     job: str
 
 
-def event_of(record: RunRecord, kind: str, document: dict[str, Any] | None) -> dict[str, Any]:
+def event_of(
+    kind: str,
+    run_id: str,
+    spec: ReleaseSpec,
+    parent: ParentRun | None,
+    release: Release | None,
+    document: dict[str, Any] | None,
+) -> dict[str, Any]:
     """Describe a run that has begun; two calls for one run's key, of which the first failed, are two runs.
 
     Args:
-        record: of the run, whose ``lineage_run`` is the same in all its events.
         kind: START, COMPLETE, FAIL or ABORT.
+        run_id: a UUID, the same in all events of the run.
+        spec: names input and output.
+        parent: the run of an orchestrator that this one is a part of.
+        release: once there is one.
         document: the results of a run that has ended.
     """
-    if record.spec is None:
-        raise RuntimeError("the run has not begun")
-    release = record.release
     return {
         "eventType": kind,
         "eventTime": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
-        "run": {"runId": record.lineage_run, "facets": _run_facets(record, document)},
-        "job": {"namespace": _namespace(), "name": record.series},
-        "inputs": [_dataset(record.spec.input.url)],
-        "outputs": [{**_dataset(record.spec.output.url), **_released(release.committed if release else None)}],
+        "run": {"runId": run_id, "facets": _run_facets(parent, release, document)},
+        "job": {"namespace": _namespace(), "name": spec.name},
+        "inputs": [_dataset(spec.input.url)],
+        "outputs": [{**_dataset(spec.output.url), **_released(release.committed if release else None)}],
         "producer": _producer(),
         "schemaURL": f"{_SCHEMA}/RunEvent",
     }
@@ -94,12 +100,12 @@ def _facet(schema: str, **fields: Any) -> dict[str, Any]:
     return {"_producer": _producer(), "_schemaURL": f"{_SCHEMAS}/{schema}#/$defs/{name}", **fields}
 
 
-def _run_facets(record: RunRecord, document: dict[str, Any] | None) -> dict[str, Any]:
+def _run_facets(parent: ParentRun | None, release: Release | None, document: dict[str, Any] | None) -> dict[str, Any]:
     facets: dict[str, Any] = {}
-    if (parent := record.parent) is not None:
+    if parent is not None:
         run, job = {"runId": parent.id}, {"namespace": _namespace(), "name": parent.job}
         facets["parent"] = _facet("facets/1-0-1/ParentRunFacet.json", run=run, job=job)
-    if (release := record.release) is not None and release.key:
+    if release is not None and release.key:
         own = {"_producer": _producer(), "_schemaURL": f"{_SCHEMA}/RunFacet"}
         facets["microagg"] = {**own, "id": release.identity, "key": release.key}
     if document is not None and document["sentence"] and document["exit_code"]:

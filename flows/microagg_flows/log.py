@@ -11,13 +11,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import Protocol, TextIO
 
 from microagg_core.errors import SpecError, StorageError
 from microagg_flows.progress import Both, Lines, Progress, Silence, terminal_progress
 
-if TYPE_CHECKING:
-    from microagg_flows.record import RunRecord
+
+class Named(Protocol):
+    """A run, as lines name it."""
+
+    stage: str | None
+    series: str | None
+    id: str | None
 
 
 class LogFormat(StrEnum):
@@ -43,7 +48,7 @@ class Log:
     #: Whether standard error has the log's lines and nothing else.
     is_all_there_is: bool = False
     #: Names stage, series and id in each line.
-    record: RunRecord | None = None
+    record: Named | None = None
 
     def progress(self, quiet: bool) -> Progress:
         """Show progress as it suits the terminal, and in lines of the log."""

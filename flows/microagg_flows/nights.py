@@ -45,7 +45,6 @@ from microagg_core.series.survivors import (
     RECALL_FILES,
     WHOLE,
     FateCounts,
-    Recall,
     RecalledPart,
 )
 from microagg_core.series.tonight import Tonight, begin_night, refuse_overlap
@@ -60,7 +59,7 @@ _USUAL_BLOCK = 20
 
 
 def begin(release: Release, schema: FileSchema) -> FileSchema:
-    """Settle tonight; the columns as the series has them."""
+    """Settle tonight; returns the columns as the series has them."""
     listed = release.listed
 
     def of_spec(spec: object) -> FileSchema:
@@ -105,7 +104,7 @@ def refuse_overlaps(release: Release) -> None:
         GateError: they are, and the spec names no series; or most arrivals look like them under other ids.
     """
     tonight = release.tonight
-    refuse_overlap(tonight, tonight.n_units)
+    refuse_overlap(tonight)
     night = tonight.night
     if not tonight.has_units or night.state is None or release.rebuilding:
         return
@@ -116,7 +115,7 @@ def refuse_overlaps(release: Release) -> None:
 
 
 def fingerprints(release: Release, surveyed: Sequence[str]) -> list[str]:
-    """What tells tonight's rows from others; where the survey sees arrivals alone, the others are known by their files.
+    """Identify tonight's rows: arrivals by content, others by the state of their files.
 
     Two nights without an arrival would be the same release otherwise.
     """
@@ -124,17 +123,15 @@ def fingerprints(release: Release, surveyed: Sequence[str]) -> list[str]:
 
 
 def _decide(release: Release, tonight: Tonight) -> None:
-    """What becomes of the atoms."""
     release.do(DECIDE)
     tonight.fates = sum(release.written(FATES).read_all(FATES), FateCounts())
     release.know(ALL_WHOLE, pa.concat_tables(release.written(WHOLE).read_all(WHOLE)))
-    recall = Recall(tuple(part for number in sorted(set(tonight.fates.nights)) for part in _parts_of(release, number)))
-    release.know(RECALL, recall)
-    release.counts[RECALL_FILES.per] = len(recall.parts)
+    recalled = [part for number in sorted(set(tonight.fates.nights)) for part in _parts_of(release, number)]
+    release.know(RECALL, recalled)
+    release.counts[RECALL_FILES.per] = len(recalled)
 
 
 def _parts_of(release: Release, number: int) -> list[RecalledPart]:
-    """The files of the release of an earlier night."""
     generation = release.tonight.night.ledger.generation(number)
     output = release.output
     manifest = manifest_of(output, generation)
@@ -143,7 +140,6 @@ def _parts_of(release: Release, number: int) -> list[RecalledPart]:
 
 
 def plan_of_night(release: Release, made: BlockPlan) -> NightPlan | None:
-    """What the plan says of the series; None where the spec names none."""
     tonight, series = release.tonight, release.spec.series
     if series is None or not tonight.has_units:
         return None
@@ -168,19 +164,17 @@ def plan_of_night(release: Release, made: BlockPlan) -> NightPlan | None:
 
 
 def carry(release: Release) -> None:
-    """Make the files of survivors."""
     if release.tonight.night.n_carried:
         release.do(RECALL_FILES)
         release.do(CARRY)
 
 
 def check_survivors(release: Release) -> list[Receipt]:
-    """Have the gate look at the files of survivors."""
     return release.do(CHECK_SURVIVORS) if release.tonight.night.n_carried else []
 
 
 def carried_files(release: Release) -> CarriedFiles | None:
-    """The files of survivors; None on a first night, and where nobody is carried."""
+    """Count the files of survivors; None where all records are grouped tonight."""
     tonight = release.tonight
     if not tonight.night.hides:
         return None
@@ -191,7 +185,6 @@ def carried_files(release: Release) -> CarriedFiles | None:
 
 
 def trace(release: Release) -> list[Check]:
-    """Make the next state of the ledger from the files, and say what is wrong with it."""
     tonight = release.tonight
     if not tonight.has_units:
         return []
@@ -219,7 +212,7 @@ def _number_atoms(release: Release) -> None:
 
 
 def commit(release: Release, manifest: Manifest) -> None:
-    """Have the ledger remember tonight, before the manifest makes the release readable.
+    """Commit tonight to the ledger, before the manifest makes the release readable.
 
     Raises:
         StorageError: another night was committed meanwhile.
@@ -234,13 +227,12 @@ def commit(release: Release, manifest: Manifest) -> None:
 
 
 def note_upload(release: Release, layout: ReleaseLayout, attempt: str) -> None:
-    """Write an attempt down before its first object can be read, so that whoever comes next knows of it."""
     record = Attempt(attempt, layout.id, layout.revision, release.output.url, release.key)
     note_attempt(release.tonight.night.ledger.store, record)
 
 
 def settle(release: Release, manifest: Manifest) -> None:
-    """After the release is there: the ledger knows that it is, and forgets what it needs no more.
+    """Note in the ledger that the release is there, and remove what it needs no more.
 
     Raises:
         GateError: the output holds what no manifest names.
@@ -252,7 +244,6 @@ def settle(release: Release, manifest: Manifest) -> None:
 
 
 def warnings_of(release: Release, manifest: Manifest) -> tuple[str, ...]:
-    """What is to be said of a release that took another's place."""
     number = revision_number(manifest.revision) or 1
     if number == 1 or not release.by_this_run:
         return ()
@@ -264,7 +255,7 @@ def warnings_of(release: Release, manifest: Manifest) -> tuple[str, ...]:
 
 
 def published_before_others(release: Release) -> Manifest | None:
-    """The release that this very run published before later nights, where it was stopped before its audit was there.
+    """Find the release that this very run published before later nights, and was stopped before its audit was there.
 
     As the newest night it is found, and its audit made, by going through the stages again; behind others it cannot be.
     Where the id has a newer revision, it was replaced since, and a run that asks for it again makes one more.
@@ -278,7 +269,7 @@ def published_before_others(release: Release) -> Manifest | None:
     files = parts_digest(part.sha256 for part in manifest.parts)
     for night in reversed(earlier):
         generation = ledger.generation(night)
-        if (generation.release_id, generation.revision) == (release.identity, manifest.revision):
+        if generation.layout == manifest.layout:
             is_ours = generation.run_key == release.key and generation.manifest_sha256 == files
             return manifest if is_ours else None
     return None

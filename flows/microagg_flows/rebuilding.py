@@ -88,7 +88,7 @@ def rebuild_ledger(
     sound = last_sound(ledger)
     n_sound = sound.night + 1 if sound else 0
     kept = [ledger.generation(night) for night in range(n_sound)]
-    late = _late_nights(releases, {one.layout for one in kept if one.kind != "void"}, n_sound)
+    late = _late_nights(releases, {generation.layout for generation in kept if generation.kind != "void"}, n_sound)
     for published in late[:1]:
         _refuse_withdrawn(published, tombstones)
     moved = move_aside(ledger, n_sound)
@@ -144,7 +144,6 @@ def _refuse_erasures(tombstones: Collection[Tombstone], first: int, last: int) -
 
 
 def _replay(spec: ReleaseSpec, published: _PublishedNight, inputs: Mapping[str, str], workers: Executor) -> None:
-    """Make one night again, compare it, and have the ledger remember it."""
     manifest = published.manifest
     moment = meant_moment(spec, manifest.id, published.created)
     release = new_release(_spec_of_night(spec, published, inputs), workers, manifest.id, True, moment)

@@ -313,9 +313,9 @@ class RunRecord:
             self._work.put_json(self.layout.results(), document)
 
     def _tell_lineage(self, kind: str, document: dict[str, Any] | None) -> None:
-        if self._work is None or self.layout is None or self.lineage_run is None:
+        if self._work is None or self.layout is None or self.spec is None or self.lineage_run is None:
             return
-        event = event_of(self, kind, document)
+        event = event_of(kind, self.lineage_run, self.spec, self.parent, self.release, document)
         self._work.put_json(self.layout.lineage(kind), event)
         # Who does not take the first event would keep the user waiting for nothing.
         if self._lineage_is_taken and (trouble := post_event(event)):

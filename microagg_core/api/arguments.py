@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,6 +20,29 @@ RandomState: TypeAlias = "int | np.random.Generator | np.random.RandomState | No
 
 #: Drawn seeds are below this: what a release takes, too.
 _SEEDS = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class ChosenAlgorithm:
+    """An algorithm of the registry by name, and those of its parameters that are given."""
+
+    name: str
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of masking, checked."""
+
+    k: int
+    seed: int
+    effort: str
+    algorithm: ChosenAlgorithm
+    standardize: bool
+    bound: bool
+    blocking: list[Hashable]
+    undersized: str
+    missing: str
 
 
 def whole_number(name: str, value: Any, least: int) -> int:

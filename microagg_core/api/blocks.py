@@ -8,15 +8,16 @@ is so large that a release would cut it: here none is cut.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from microagg_core.api.arguments import Options
+from microagg_core.api.masking import Microaggregated
 from microagg_core.api.tables import Table, quasi_identifier
 from microagg_core.arrays import Bools, Ints
 from microagg_core.blocks.masking import BlockOutcome, block_statistics, loss_scale, run_block
@@ -33,37 +34,6 @@ from microagg_core.spec.columns import MISSING_PATTERN_LIMIT
 
 
 @dataclass(frozen=True)
-class ChosenAlgorithm:
-    name: str
-    parameters: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class BlockRules:
-    """Options of masking by blocks, checked."""
-
-    k: int
-    seed: int
-    effort: str
-    algorithm: ChosenAlgorithm
-    undersized: str
-    missing: str
-    proving: bool
-
-
-@dataclass(frozen=True)
-class Masked:
-    """What masking by blocks gives: which rows are released, their groups, their new columns, and what it cost."""
-
-    rows: Ints
-    groups: Ints
-    columns: dict[Hashable, pa.Array]
-    statistics: LossStatistics
-    bound: Bound | None
-    certificate: Certificate | None
-
-
-@dataclass(frozen=True)
 class _Columns:
     """The quasi-identifiers of all records, in the order of the table."""
 
@@ -73,12 +43,12 @@ class _Columns:
     encoding: Encoding
 
     @classmethod
-    def of(cls, table: Table, names: Sequence[Hashable], rules: BlockRules) -> _Columns:
+    def of(cls, table: Table, names: Sequence[Hashable], options: Options) -> _Columns:
         read = [finite_ticks(name, quasi_identifier(table, name)) for name in names]
         missing = np.zeros((len(table), len(names)), dtype=np.bool_)
         for j, (_, _, places) in enumerate(read):
             missing[places, j] = True
-        if rules.missing == "error" and missing.any():
+        if options.missing == "error" and missing.any():
             name = names[int(np.argmax(missing.any(axis=0)))]
             raise DataError(
                 f"quasi-identifier {name!r} has missing values; remove or replace them first, or mask the table with "
@@ -115,23 +85,23 @@ class _Keys:
     def of(cls, table: Table, names: Sequence[Hashable], missing: Bools) -> _Keys:
         return cls(tuple(names), pa.array(missing_pattern(missing)), [_blocking_column(table, name) for name in names])
 
-    def strata(self, rules: BlockRules) -> Strata:
+    def strata(self, options: Options) -> Strata:
         """Merge or withhold keys with fewer than k records."""
         columns = ["pattern", *(f"b{i}" for i in range(len(self.values)))]
         keys = pa.Table.from_arrays([self.pattern, *self.values], names=columns)
         counted = keys.group_by(columns, use_threads=False).aggregate([([], "count_all")])
         counted = counted.rename_columns([*columns, ROWS])
         self._refuse_identifiers(counted)
-        types = [pa.string() if rules.undersized == "merge" else values.type for values in self.values]
-        n_small = int(np.sum(np.asarray(counted[ROWS]) < rules.k))
+        types = [pa.string() if options.undersized == "merge" else values.type for values in self.values]
+        n_small = int(np.sum(np.asarray(counted[ROWS]) < options.k))
         what = "combinations of blocking= and of missing values"
-        few = f"{n_small} of {counted.num_rows} {what} have fewer than k={rules.k}"
-        if n_small and rules.undersized == "error":
+        few = f"{n_small} of {counted.num_rows} {what} have fewer than k={options.k}"
+        if n_small and options.undersized == "error":
             raise DataError(
                 f'{few} records; say undersized="merge" or undersized="suppress", or use fewer or coarser columns'
             )
         try:
-            return plan_strata(counted, StrataRules(rules.k, rules.undersized), types)
+            return plan_strata(counted, StrataRules(options.k, options.undersized), types)
         except DataError:
             raise DataError(
                 f"{few} records, and too much would have to be withheld for them; use a smaller k, fewer or coarser "
@@ -171,38 +141,38 @@ def _blocking_column(table: Table, name: Hashable) -> pa.Array:
     return as_key(array)
 
 
-def mask_by_blocks(
-    table: Table, names: Sequence[Hashable], blocking: Sequence[Hashable], info: AlgorithmInfo, rules: BlockRules
-) -> Masked:
+def mask_by_blocks(table: Table, names: Sequence[Hashable], info: AlgorithmInfo, options: Options) -> Microaggregated:
     """Mask the named columns of a table, in blocks of equal blocking values and patterns of missing ones.
 
     Raises:
         SpecError: more quasi-identifiers than patterns of missing values can have.
         DataError: columns that cannot be averaged or make no blocks, or too many records to be withheld.
     """
-    columns = _Columns.of(table, names, rules)
-    keys = _Keys.of(table, blocking, columns.missing)
-    strata = keys.strata(rules)
+    # A release takes quasi-identifiers as they stand in its file, and sums over them in this order.
+    ordered = [name for name in table.names if name in set(names)]
+    columns = _Columns.of(table, ordered, options)
+    keys = _Keys.of(table, options.blocking, columns.missing)
+    strata = keys.strata(options)
     stratum = keys.stratum(strata)
     scale = columns.scale(stratum != SUPPRESSED)
-    blocks = _run_blocks(columns, scale, stratum, rules)
+    blocks = _run_blocks(columns, scale, stratum, options)
     rows = np.flatnonzero(stratum != SUPPRESSED)
-    replaced = _released_columns(columns, names, blocks, rows)
-    if rules.undersized == "merge":
+    replaced = _released_columns(columns, ordered, blocks, rows)
+    if options.undersized == "merge":
         labels = strata.labels.take(pa.array(strata.label[stratum[rows]]))
-        replaced |= {name: labels[f"b{i}"].combine_chunks() for i, name in enumerate(blocking)}
-    parts = [
-        block_statistics(columns.encoding, scale, columns.of_block(at)[0], outcome, columns.missing[at])
-        for at, outcome in blocks
-    ]
-    stretch = scale.steadied().least_stretch(scale)
-    return Masked(
-        rows=rows,
+        replaced |= {name: labels[f"b{i}"].combine_chunks() for i, name in enumerate(options.blocking)}
+    statistics = reduce(add, _block_statistics(columns, scale, blocks))
+    outcomes, stretch = [outcome for _, outcome in blocks], scale.steadied().least_stretch(scale)
+    lost = losses_of(statistics)
+    shares = dict(zip(ordered, (of.l_sse for of in attribute_losses(statistics)), strict=True))
+    return Microaggregated(
+        data=table.exchanged(replaced, None if len(rows) == len(table) else rows),
         groups=_numbered(blocks, len(table))[rows],
-        columns=replaced,
-        statistics=reduce(add, parts),
-        bound=_bound([outcome for _, outcome in blocks], stretch) if rules.proving else None,
-        certificate=_certificate([outcome for _, outcome in blocks], stretch) if info.certified else None,
+        losses=lost.certified(_certificate(outcomes, stretch)) if info.certified else lost,
+        k=options.k,
+        by_attribute={name: shares[name] for name in names},
+        bound=_bound(outcomes, stretch) if options.bound else None,
+        withheld=np.setdiff1d(np.arange(len(table)), rows),
     )
 
 
@@ -210,7 +180,7 @@ def mask_by_blocks(
 _Blocks = list[tuple[Ints, BlockOutcome]]
 
 
-def _run_blocks(columns: _Columns, scale: Encoding, stratum: Ints, rules: BlockRules) -> _Blocks:
+def _run_blocks(columns: _Columns, scale: Encoding, stratum: Ints, options: Options) -> _Blocks:
     order = np.argsort(stratum, kind="stable")
     numbers, first = np.unique(stratum[order], return_index=True)
     steady, blocks = scale.steadied(), []
@@ -218,9 +188,15 @@ def _run_blocks(columns: _Columns, scale: Encoding, stratum: Ints, rules: BlockR
         if number == SUPPRESSED:
             continue
         ticks, missing = columns.of_block(rows)
-        outcome = run_block(rules, columns.encoding, steady, ticks, missing, number, proving=rules.proving)
+        outcome = run_block(options, columns.encoding, steady, ticks, missing, number, proving=options.bound)
         blocks.append((rows, outcome))
     return blocks
+
+
+def _block_statistics(columns: _Columns, scale: Encoding, blocks: _Blocks) -> Iterator[LossStatistics]:
+    for rows, outcome in blocks:
+        ticks, missing = columns.of_block(rows)
+        yield block_statistics(columns.encoding, scale, ticks, outcome, missing)
 
 
 def _released_columns(
@@ -263,10 +239,3 @@ def _certificate(outcomes: Sequence[BlockOutcome], stretch: float) -> Certificat
         weight=math.fsum(one.weight for one in proved),
         bound=math.fsum(one.bound for one in proved) * min(stretch, 1.0) * (1.0 - 2.0**-50),
     )
-
-
-def losses_and_shares(masked: Masked) -> tuple[Any, list[float]]:
-    lost = losses_of(masked.statistics)
-    if masked.certificate is not None:
-        lost = lost.certified(masked.certificate)
-    return lost, [one.l_sse for one in attribute_losses(masked.statistics)]

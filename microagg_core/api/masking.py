@@ -1,14 +1,26 @@
-"""Tables whose quasi-identifiers are replaced by the means of groups."""
+"""Mask tables: quasi-identifiers are replaced by the means of groups."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from microagg_core.arrays import Ints
+from microagg_core.group.metrics.losses import Losses
+
+if TYPE_CHECKING:
+    from microagg_core.group.algorithms.best import Tried
+    from microagg_core.group.bounds import Bound
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
 from microagg_core.api.arguments import (
+    ChosenAlgorithm,
+    Options,
     RandomState,
     check_enough,
     checked_listener,
@@ -19,9 +31,8 @@ from microagg_core.api.arguments import (
     whole_number,
 )
 from microagg_core.api.grouping import grouped, improved
-from microagg_core.api.result import Microaggregated
 from microagg_core.api.tables import Table, any_table, chosen_columns, quasi_identifier
-from microagg_core.arrays import Floats, Ints
+from microagg_core.arrays import Floats
 from microagg_core.errors import SpecError
 from microagg_core.group.algorithms import AlgorithmInfo, algorithms
 from microagg_core.group.headway import Headway, listening, working_on
@@ -32,6 +43,84 @@ if TYPE_CHECKING:
     from microagg_core.data.kinds.encoding import QuasiIdentifiers
     from microagg_core.group.algorithms.best import Tried
     from microagg_core.group.bounds import Bound, Certificate
+
+if TYPE_CHECKING:
+    from microagg_core.data.kinds.encoding import QuasiIdentifiers
+    from microagg_core.group.algorithms.best import Tried
+    from microagg_core.group.bounds import Bound, Certificate
+
+#: Digits of a percentage that somebody reads.
+_DIGITS = 4
+#: Attributes that are shown one by one; of more, those that lose most.
+_MOST_SHOWN = 30
+
+
+@dataclass(frozen=True, repr=False)
+class Microaggregated:
+    """A masked table, the group of each of its records, and what the masking cost.
+
+    ``groups`` holds one label a record; where each quasi-identifier was masked on its own (individual_ranking), it
+    is an (n, p) array with one label a record and quasi-identifier, in the order in which they were named.
+    """
+
+    #: The masked table, as a frame of the kind that came in.
+    data: Any
+    groups: Ints
+    losses: Losses
+    #: With ``algorithm="best"``: every algorithm that was run, and what it lost, before and after refinement.
+    tried: tuple[Tried, ...] = ()
+    k: int = 0
+    #: Of each quasi-identifier, its loss in percent of its variance.
+    by_attribute: Mapping[Hashable, float] = field(default_factory=dict)
+    #: What no groups could lose less than, if it was asked for; on the scale of ``losses``.
+    bound: Bound | None = None
+    #: Records that were withheld, by their places in the table that came in: they are not in ``data``.
+    withheld: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def __repr__(self) -> str:
+        return f"Microaggregated({', '.join(f'{name}: {text}' for name, text in self._facts())})"
+
+    def _repr_html_(self) -> str:
+        """Show the same as tables, for notebooks: no value of a record is in it."""
+        facts = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in self._facts())
+        shown = sorted(self.by_attribute.items(), key=lambda item: -item[1])[:_MOST_SHOWN]
+        rows = "".join(f"<tr><td>{escape(str(name))}</td><td>{_percent(loss)}</td></tr>" for name, loss in shown)
+        rest = len(self.by_attribute) - len(shown)
+        more = f"<tr><td colspan='2'>and {rest} that lose less</td></tr>" if rest else ""
+        head = "<thead><tr><th>quasi-identifier</th><th>loss of its variance</th></tr></thead>"
+        attributes = f"<table>{head}<tbody>{rows}{more}</tbody></table>" if rows else ""
+        return f"<div><table><tbody>{facts}</tbody></table>{attributes}</div>"
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        yield "k", str(self.k)
+        yield "records", f"{len(self.groups):,}"
+        yield "groups", self._groups_in_words()
+        yield "loss", _percent(self.losses.l_sse)
+        if self.bound is not None and self.losses.sst > 0:
+            least = _percent(100.0 * self.bound.sse / self.losses.sst)
+            yield "no groups lose less than", f"{least} (gap {_percent(self.bound.gap(self.losses.sse))})"
+        if self.losses.certificate is not None:
+            yield "at most so many times the least possible", f"{self.losses.certificate.ratio:.3f}"
+        if len(self.withheld):
+            yield "withheld", f"{len(self.withheld):,}"
+
+    def _groups_in_words(self) -> str:
+        if self.groups.ndim == 2:
+            return "each quasi-identifier has groups of its own"
+        sizes = np.bincount(self.groups)
+        return f"{len(sizes):,} of {sizes.min():,} to {sizes.max():,}" if len(sizes) else "0"
+
+
+def _percent(value: float) -> str:
+    """A percentage with the digits that mean something.
+
+    >>> _percent(12.34567), _percent(0.0)
+    ('12.35 %', '0 %')
+    """
+    return f"{value:.{_DIGITS}g} %"
+
+
+# --- Masking ----------------------------------------------------------------------------------------------------
 
 
 def microaggregate(
@@ -79,62 +168,38 @@ def microaggregate(
     >>> microaggregate(firms, ["staff"], k=2, blocking=["town"]).data["staff"].tolist()
     [52.0, 51.0, 51.0, 52.0]
     """
-    asked = _Asked(
-        k=whole_number("k", k, 1),
-        seed=one_seed(seed, random_state),
-        effort=effort_of("refine", refine),
-        params=params,
+    k, seed, refine = whole_number("k", k, 1), one_seed(seed, random_state), effort_of("refine", refine)
+    table = any_table(df)
+    options = Options(
+        k=k,
+        seed=seed,
+        effort=refine,
+        algorithm=ChosenAlgorithm(algorithm, params),
         standardize=standardize,
         bound=bound,
+        missing=one_of("missing", missing, ("error", "separate")),
+        undersized=one_of("undersized", undersized, ("merge", "suppress", "error")),
+        blocking=chosen_columns(table, "blocking", () if blocking is None else blocking, may_be_none=True),
     )
-    table = any_table(df)
-    blocks = _Blocks.of(table, blocking, undersized, missing)
     with Threads(whole_number("threads", threads, 1)).running(), listening(checked_listener(progress)):
-        return _masked(table, quasi_identifiers, algorithm, asked, blocks)
+        return _masked(table, quasi_identifiers, options)
 
 
-@dataclass(frozen=True)
-class _Asked:
-    k: int
-    seed: int
-    effort: str
-    params: dict[str, Any]
-    standardize: bool
-    bound: bool
-
-
-@dataclass(frozen=True)
-class _Blocks:
-    columns: list[Hashable]
-    undersized: str
-    missing: str
-
-    @classmethod
-    def of(cls, table: Table, columns: Sequence[Hashable], undersized: str, missing: str) -> _Blocks:
-        one_of("missing", missing, ("error", "separate"))
-        one_of("undersized", undersized, ("merge", "suppress", "error"))
-        named = chosen_columns(table, "blocking", () if columns is None else columns, may_be_none=True)
-        return cls(named, undersized, missing)
-
-    def are_asked_for(self) -> bool:
-        return bool(self.columns) or self.missing != "error"
-
-
-def _masked(
-    table: Table, quasi_identifiers: Sequence[Hashable] | None, algorithm: str, asked: _Asked, blocks: _Blocks
-) -> Microaggregated:
-    names = chosen_columns(table, "quasi_identifiers", quasi_identifiers)
-    each = algorithm in algorithms() and algorithms()[algorithm].each_attribute
-    info = chosen_algorithm(algorithm, asked.k, 1 if each else len(names), asked.params)
-    for name in blocks.columns:
+def _masked(table: Table, quasi_identifiers: Sequence[Hashable] | None, options: Options) -> Microaggregated:
+    names, algorithm = chosen_columns(table, "quasi_identifiers", quasi_identifiers), options.algorithm
+    each = algorithm.name in algorithms() and algorithms()[algorithm.name].each_attribute
+    info = chosen_algorithm(algorithm.name, options.k, 1 if each else len(names), algorithm.parameters)
+    for name in options.blocking:
         if name in names:
             raise SpecError(f"blocking: column {name!r} is in quasi_identifiers, too; name it in one of them")
-    check_enough(len(table), asked.k)
+    check_enough(len(table), options.k)
     with working_on(len(table)):
-        if blocks.are_asked_for():
-            _refuse_unlike_releases(asked.standardize, each and len(names) > 1)
-            return _masked_by_blocks(table, names, info, asked, blocks)
-        return _masked_as_one(table, names, info, asked)
+        if not options.blocking and options.missing == "error":
+            return _masked_as_one(table, names, info, options)
+        _refuse_unlike_releases(options.standardize, each and len(names) > 1)
+        from microagg_core.api.blocks import mask_by_blocks
+
+        return mask_by_blocks(table, names, info, options)
 
 
 def _refuse_unlike_releases(standardize: bool, each: bool) -> None:
@@ -151,18 +216,13 @@ def _refuse_unlike_releases(standardize: bool, each: bool) -> None:
         )
 
 
-def _masked_as_one(
-    table: Table,
-    names: list[Hashable],
-    info: AlgorithmInfo,
-    asked: _Asked,
-) -> Microaggregated:
+def _masked_as_one(table: Table, names: list[Hashable], info: AlgorithmInfo, options: Options) -> Microaggregated:
     from microagg_core.data.kinds.encoding import QuasiIdentifiers
 
     quasi = QuasiIdentifiers.of({name: quasi_identifier(table, name) for name in names})
     Z = quasi.standardized()
-    X = Z if asked.standardize else quasi.as_given()
-    k, seed, effort, params = asked.k, asked.seed, asked.effort, asked.params
+    X = Z if options.standardize else quasi.as_given()
+    k, seed, effort, params = options.k, options.seed, options.effort, options.algorithm.parameters
     certificate: Certificate | None = None
     tried: tuple[Tried, ...] = ()
     if info.each_attribute:
@@ -180,7 +240,7 @@ def _masked_as_one(
     if certificate is not None:
         lost = lost.certified(quasi.certified(certificate))
     data = table.exchanged(quasi.means(labels), None)
-    proved = _bound(quasi, measured, labels, k, effort) if asked.bound else None
+    proved = _bound(quasi, measured, labels, k, effort) if options.bound else None
     return Microaggregated(data, labels, lost, tried, k, _by_attribute(names, measured, labels), proved)
 
 
@@ -201,38 +261,3 @@ def _by_attribute(names: list[Hashable], measured: Floats, labels: Ints) -> dict
     within = np.sum((measured - masked_by(measured, labels)) ** 2, axis=0)
     total = np.sum((measured - measured.mean(axis=0)) ** 2, axis=0)
     return {name: percent(float(within[j]), float(total[j])) for j, name in enumerate(names)}
-
-
-def _masked_by_blocks(
-    table: Table,
-    names: list[Hashable],
-    info: AlgorithmInfo,
-    asked: _Asked,
-    blocks: _Blocks,
-) -> Microaggregated:
-    from microagg_core.api.blocks import BlockRules, ChosenAlgorithm, losses_and_shares, mask_by_blocks
-
-    # A release takes quasi-identifiers as they stand in its file, and sums over them in this order.
-    ordered = [name for name in table.names if name in set(names)]
-    rules = BlockRules(
-        k=asked.k,
-        seed=asked.seed,
-        effort=asked.effort,
-        algorithm=ChosenAlgorithm(info.name, asked.params),
-        undersized=blocks.undersized,
-        missing=blocks.missing,
-        proving=asked.bound,
-    )
-    masked = mask_by_blocks(table, ordered, blocks.columns, info, rules)
-    is_whole = len(masked.rows) == len(table)
-    lost, shares = losses_and_shares(masked)
-    of_name = dict(zip(ordered, shares, strict=True))
-    return Microaggregated(
-        data=table.exchanged(masked.columns, None if is_whole else masked.rows),
-        groups=masked.groups,
-        losses=lost,
-        k=asked.k,
-        by_attribute={name: of_name[name] for name in names},
-        bound=masked.bound,
-        withheld=np.setdiff1d(np.arange(len(table)), masked.rows),
-    )

@@ -170,11 +170,7 @@ class _Drawing:
         self._samples: dict[bytes, dict[int, Floats]] = {}
 
     def trial(self, setting: Setting, first: int) -> PlannedTrial:
-        """Plan how a setting is tried; ``first`` is the number of drafts of other k.
-
-        Raises:
-            DataError: why it is left out.
-        """
+        """Plan how a setting is tried; ``first`` is the number of drafts of other k."""
         if not self._budget.compiles:
             _refuse_compiling(self._spec, setting)
         largest = int(self._strata.rows.max(initial=0))
@@ -201,11 +197,7 @@ class _Drawing:
     # --- What it takes ---
 
     def _affordable(self, setting: Setting, drawn: _Blocks) -> tuple[bool, int]:
-        """Find whether there is time for proofs, and for how many seeds.
-
-        Raises:
-            DataError: not even for one.
-        """
+        """Find whether there is time for proofs, and for how many seeds."""
         budget = self._budget
         if budget.shrinks or setting.algorithm in budget.patient_with:
             return budget.proves, budget.seeds

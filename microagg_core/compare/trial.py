@@ -307,11 +307,7 @@ class _Trying:
     # --- Groups ---
 
     def _grouped(self) -> _Grouped:
-        """Group all blocks.
-
-        Raises:
-            DataError: a release with this setting would be refused.
-        """
+        """Group all blocks."""
         self._load_kernels()
         stretch = self.steady.least_stretch(self.scale)
         statistics, lines, released = [], [], list[list[NDArray[Any]]]()
@@ -478,14 +474,7 @@ def _stand_alone(exposure: Exposure) -> Bools:
 
 
 def _broken_limits(context: Context, exposure: Exposure, certain: Mapping[str, float], links: float) -> tuple[str, ...]:
-    """Say what the gate would refuse of a release like this.
-
-    Args:
-        context: of the run, with the demands.
-        exposure: what would be released.
-        certain: for each confidential column, the share of records whose value would be certain.
-        links: the share of records that are expected to be linked rightly, every record asked.
-    """
+    """Say what the gate would refuse of a release like this."""
     protection, weighed = protection_of(context), {CertainValues.name: certain, RightLinks.name: {EVERY_COLUMN: links}}
     checks = []
     for limit in limits():

@@ -54,8 +54,8 @@ class Candidates:
         hit, weights = np.zeros(len(own), dtype=np.bool_), np.ones(len(own))
         for is_few in np.unique(few[keys]).tolist():
             near = self._compared if is_few else self._grown(~few & (asked > 0)).near
-            some = np.flatnonzero(few[keys] == is_few)
-            hit[some], weights[some] = near(values[some], own[some])
+            rows = np.flatnonzero(few[keys] == is_few)
+            hit[rows], weights[rows] = near(values[rows], own[rows])
         return np.where(hit, self._sizes[own] / weights, 0.0), np.where(hit, 1.0 / weights, 0.0)
 
     @cached_property
@@ -81,8 +81,8 @@ class Candidates:
     def _grown(self, keys: Bools) -> _Tree:
         name = keys.tobytes()
         if name not in self._trees:
-            some = np.flatnonzero(keys[self._keys])
-            self._trees[name] = _Tree(self._points[some], self._keys[some], self._sizes[some], some)
+            chosen = np.flatnonzero(keys[self._keys])
+            self._trees[name] = _Tree(self._points[chosen], self._keys[chosen], self._sizes[chosen], chosen)
         return self._trees[name]
 
 
@@ -103,9 +103,9 @@ class Sought:
         asked = np.bincount(labels[own], minlength=int(labels.max(initial=-1)) + 1) > 0
         if asked.all():
             return cls(means, missing, labels, sizes, own)
-        some = np.flatnonzero(asked[labels])
-        place = np.searchsorted(some, own)
-        return cls(means[some], missing[some], labels[some], sizes[some], place)
+        sought = np.flatnonzero(asked[labels])
+        place = np.searchsorted(sought, own)
+        return cls(means[sought], missing[sought], labels[sought], sizes[sought], place)
 
     @cached_property
     def candidates(self) -> Candidates:
@@ -115,8 +115,8 @@ class Sought:
         """As somebody sees them who knows these quasi-identifiers."""
         if len(attributes) == self.means.shape[1]:
             return self.candidates
-        some = list(attributes)
-        return Candidates(self.means[:, some], self.missing[:, some], self.labels, self.sizes)
+        columns = list(attributes)
+        return Candidates(self.means[:, columns], self.missing[:, columns], self.labels, self.sizes)
 
 
 class _Tree:
@@ -132,17 +132,17 @@ class _Tree:
 
     def near(self, values: Floats, own: Ints) -> tuple[Bools, Floats]:
         """Tell whether the own combination is one of the nearest, and how many records these have."""
-        mine = self._point[np.searchsorted(self._combinations, own)]
-        hit, weights = np.ones(len(own), dtype=np.bool_), self._weights[mine]
+        own_point = self._point[np.searchsorted(self._combinations, own)]
+        hit, weights = np.ones(len(own), dtype=np.bool_), self._weights[own_point]
         if len(self._points) > 1:
             tree = self._grown(values)
-            queries = self._apart(values, self._keys[mine])
+            queries = self._apart(values, self._keys[own_point])
             distances, places = tree.query(queries, k=2)
             limit = distances[:, 0] * (1.0 + SAME) + SAME
-            hit = places[:, 0] == mine
+            hit = places[:, 0] == own_point
             tied = np.flatnonzero(distances[:, 1] <= limit)
             for row, near in zip(tied, tree.query_ball_point(queries[tied], limit[tied]), strict=True):
-                hit[row], weights[row] = mine[row] in near, self._weights[near].sum()
+                hit[row], weights[row] = own_point[row] in near, self._weights[near].sum()
         return hit, np.asarray(weights, dtype=np.float64)
 
     def _grown(self, values: Floats) -> Any:

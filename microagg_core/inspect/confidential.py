@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from microagg_core.arrays import Floats, Ints
+from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.inspect.disclosures import Disclosure, What
 from microagg_core.inspect.explanations import (
     Completion,
@@ -83,7 +83,6 @@ class DrawnRecords:
 
     @classmethod
     def of(cls, draw: Draw, n_quasi: int, n_columns: int) -> DrawnRecords:
-
         def columns(letter: str, n: int) -> list[NDArray[Any]]:
             return [draw.table[f"{letter}{i}"].to_numpy() for i in range(n)]
 
@@ -248,20 +247,20 @@ class _Explanations:
 
     def _by_numbers(self, c: int, j: int) -> float:
         drawn = self.drawn
-        there = ~np.isnan(drawn.Z[:, j]) & ~np.isnan(drawn.V[:, c])
-        if there.sum() < _LEAST_RECORDS:
+        rows = _with_both(drawn, c, j)
+        if rows.sum() < _LEAST_RECORDS:
             return 0.0
-        pairs = ((drawn.V[there, c], drawn.Z[there, j]), (drawn.v_ranks[there, c], drawn.z_ranks[there, j]))
+        pairs = ((drawn.V[rows, c], drawn.Z[rows, j]), (drawn.v_ranks[rows, c], drawn.z_ranks[rows, j]))
         return max(squared_correlation(x, y) for x, y in pairs)
 
     def _within_blocks(self, c: int, j: int) -> float:
         if self.blocks is None:
             return 0.0
         blocks, drawn = self.blocks
-        there = ~np.isnan(drawn.Z[:, j]) & ~np.isnan(drawn.V[:, c])
-        if there.sum() < _LEAST_RECORDS:
+        rows = _with_both(drawn, c, j)
+        if rows.sum() < _LEAST_RECORDS:
             return 0.0
-        return squared_correlation(drawn.V[there, c], drawn.Z[there, j], len(np.unique(blocks[there])) - 1)
+        return squared_correlation(drawn.V[rows, c], drawn.Z[rows, j], len(np.unique(blocks[rows])) - 1)
 
     # --- Several columns ----------------------------------------------------------------------------------------
 
@@ -288,12 +287,12 @@ class _Explanations:
         Y = self.drawn.Z[complete][:, quasi]
         of_levels = (([c], explained_by_levels(self.drawn.levels[complete, c], Y)) for c in range(self.m))
         least = 1 - (1 - self.explained[quasi].max()) * _LEFT_OVER
-        said: list[list[int]] = []
+        listed: list[list[int]] = []
         for columns, explained in (*of_levels, *self._fewest_columns(quasi, least)):
             level = _level([explained.best()])[0]
             mixed = _fewest(len(quasi), lambda some: explained.of(some).best() >= level) if level else []  # noqa: B023
-            if len(mixed) > 1 and columns not in said:
-                said.append(columns)
+            if len(mixed) > 1 and columns not in listed:
+                listed.append(columns)
                 share = explained.of(mixed).best()
                 yield replace(self._disclosure(columns, [quasi[i] for i in mixed], share), is_combination=True)
 
@@ -340,10 +339,10 @@ class _Regression:
         missing = np.isnan(V)
         counts = np.maximum(1, (~missing).sum(axis=0))
         means = np.where(missing, 0.0, V).sum(axis=0) / counts
-        some = np.flatnonzero(missing.any(axis=0))
-        X = np.column_stack([np.where(missing, means, V), missing[:, some].astype(np.float64)])
+        lacking = np.flatnonzero(missing.any(axis=0))
+        X = np.column_stack([np.where(missing, means, V), missing[:, lacking].astype(np.float64)])
         features = {c: [i] for i, c in enumerate(columns)}
-        for extra, i in enumerate(some.tolist()):
+        for extra, i in enumerate(lacking.tolist()):
             features[columns[i]].append(len(columns) + extra)
         return cls(Normal.of(X, Y), features)
 
@@ -362,6 +361,10 @@ class _Regression:
         n = bisect_left(range(1, len(columns)), True, key=lambda first: suffice(strongest[:first])) + 1
         places = _fewest(n, lambda some: suffice([strongest[i] for i in some]))
         return sorted(strongest[i] for i in places)
+
+
+def _with_both(drawn: DrawnRecords, c: int, j: int) -> Bools:
+    return ~np.isnan(drawn.Z[:, j]) & ~np.isnan(drawn.V[:, c])
 
 
 def _scaled(V: Floats) -> Floats:

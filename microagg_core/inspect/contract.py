@@ -105,13 +105,13 @@ class ReleasedFile:
     def exposure(self) -> Exposure:
         promise = self.promise
         # Of survivors it is not counted how their values are distributed.
-        known = () if self.is_carried else promise.distributions
+        distributions = () if self.is_carried else promise.distributions
         names = [column.name for column in promise.schema.confidential]
         return expose(
             promise.encoding,
             self.table,
             promise.blocking,
-            dict(zip(names, known or (None,) * len(names), strict=True)),
+            dict(zip(names, distributions or (None,) * len(names), strict=True)),
             self.records,
             None if promise.risk == "off" or self.is_carried else self.came,
             asking=asking_share(promise.risk, promise.rows, len(promise.kinds)),
@@ -290,19 +290,17 @@ class Limit(GateCheck[Shown]):
         return {name: None if n is None else n / max(1, total.rows) for name, n in total.figures.items()}
 
     def judge(self, promise: Promise, released: Shown, expected: Shown) -> Check | None:
-        return self.check(promise.protection, self.shares(released) if released.rows else None)
+        return self.check(promise.protection, self.shares(released))
 
-    def check(self, protection: Protection, figures: Mapping[str, float | None] | None) -> Check | None:
-        """Hold figures of a release against its limits; None of a release without a record, which breaks nothing."""
+    def check(self, protection: Protection, figures: Mapping[str, float | None]) -> Check | None:
+        """Hold figures of a release against its limits; a release without a record has none, and breaks nothing."""
         limits = self.limits(protection)
         if not limits:
             return None
+        pairs = [(column, limit, figures[column]) for column, limit in limits.items() if figures]
         broken = [
-            self.breach(name, limit)
-            for name, limit in limits.items()
-            if figures and self._is_broken(figures[name], limit)
+            self.breach(column, limit)
+            for column, limit, figure in pairs
+            if figure is None or not self.holds(figure, limit)
         ]
         return Check(self.name, not broken, "; ".join(broken) or self.promise(limits))
-
-    def _is_broken(self, figure: float | None, limit: float) -> bool:
-        return figure is None or not self.holds(figure, limit)

@@ -61,56 +61,56 @@ def _columns(names: tuple[str, ...]) -> str:
     return f"confidential columns {', '.join(map(repr, names[:-1]))} and {names[-1]!r} together"
 
 
-def _nearly_unique(one: Disclosure) -> str:
+def _nearly_unique(case: Disclosure) -> str:
     return (
-        f"is nearly unique: {in_percent(one.share)} of the records that have a value in it have one of their own, so "
+        f"is nearly unique: {in_percent(case.share)} of the records that have a value in it have one of their own, so "
         "who knows a value finds the record"
     )
 
 
-def _jointly_unique(one: Disclosure) -> str:
+def _jointly_unique(case: Disclosure) -> str:
     return (
-        f"are nearly unique: {in_percent(one.share)} of the records have a combination of their own, by which two "
+        f"are nearly unique: {in_percent(case.share)} of the records have a combination of their own, by which two "
         "releases can be matched row by row, and who knows the values finds the record"
     )
 
 
-def _ties(one: Disclosure) -> str:
-    ties = "ties" if len(one.columns) == 1 else "tie"
+def _ties(case: Disclosure) -> str:
+    ties = "ties" if len(case.columns) == 1 else "tie"
     return (
-        f"{ties} few records together: {in_percent(one.share)} of the records share what they have there with a few "
+        f"{ties} few records together: {in_percent(case.share)} of the records share what they have there with a few "
         "others and nobody else, as the members of a household share its income, so they can be put together again"
     )
 
 
-def _free_text(one: Disclosure) -> str:
+def _free_text(case: Disclosure) -> str:
     return (
         "is long free text, in which people may be named: "
-        f"{in_percent(one.share)} of its texts, which are long, differ from each other"
+        f"{in_percent(case.share)} of its texts, which are long, differ from each other"
     )
 
 
-def _fixes(one: Disclosure) -> str:
-    single, many = len(one.columns) == 1, len(one.quasi_identifiers) > 1
-    names = ", ".join(map(repr, one.quasi_identifiers))
+def _fixes(case: Disclosure) -> str:
+    single, many = len(case.columns) == 1, len(case.quasi_identifiers) > 1
+    names = ", ".join(map(repr, case.quasi_identifiers))
     of = f"the quasi-identifier{'s' if many else ''} {names}"
-    of = f"a combination of {of}" if one.is_combination else of
-    verb = ("fixes" if single else "fix") if one.is_refused else ("tells" if single else "tell") + " much of"
-    each = many and not one.is_combination
-    explained = f"{'it explains' if single else 'they explain'} {'up to ' if each else ''}{in_percent(one.share)} of"
-    if one.is_rank:
+    of = f"a combination of {of}" if case.is_combination else of
+    verb = ("fixes" if single else "fix") if case.is_refused else ("tells" if single else "tell") + " much of"
+    each = many and not case.is_combination
+    explained = f"{'it explains' if single else 'they explain'} {'up to ' if each else ''}{in_percent(case.share)} of"
+    if case.is_rank:
         return f"{verb} the order of {of} within blocks: {explained} {'their' if each else 'its'} ranks there"
-    so = ", so nearly exact values would be released after all" if one.is_refused else ""
+    so = ", so nearly exact values would be released after all" if case.is_refused else ""
     return f"{verb} {of}: {explained} how {'they vary' if each else 'it varies'}{so}"
 
 
-def _completes(one: Disclosure) -> str:
-    many = len(one.quasi_identifiers) > 1
-    names = ", ".join(map(repr, one.quasi_identifiers))
+def _completes(case: Disclosure) -> str:
+    many = len(case.quasi_identifiers) > 1
+    names = ", ".join(map(repr, case.quasi_identifiers))
     return (
         f"completes the released means of the quasi-identifier{'s' if many else ''} {names}, as its last digits would: "
-        f"who knows both picks nearly the exact value for {'up to ' if many else ''}{in_percent(one.share)} of the "
-        f"records whose mean is off ({in_percent(one.by_chance)} by chance)"
+        f"who knows both picks nearly the exact value for {'up to ' if many else ''}{in_percent(case.share)} of the "
+        f"records whose mean is off ({in_percent(case.by_chance)} by chance)"
     )
 
 

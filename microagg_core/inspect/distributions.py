@@ -148,8 +148,8 @@ class Distribution:
     ([None, 10, 20, 30], [0, 1, 2, 1], True)
     >>> incomes.distances(incomes.codes(pa.array([10, 20, 20, 30])), np.array([0, 0, 1, 1])).tolist()
     [0.25, 0.25]
-    >>> some = Distribution.of(pa.array([10, 20, None, None]))
-    >>> some.distances(some.codes(pa.array([10, 20, None, None])), np.array([0, 0, 0, 1])).tolist()
+    >>> gaps = Distribution.of(pa.array([10, 20, None, None]))
+    >>> gaps.distances(gaps.codes(pa.array([10, 20, None, None])), np.array([0, 0, 0, 1])).tolist()
     [0.16666666666666666, 0.5]
     """
 

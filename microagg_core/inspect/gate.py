@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -106,7 +107,7 @@ class Inspected:
         keys = [check.key for check in checks()]
         return cls(total(_complete(file, keys) for file in arrivals), total(survivors))
 
-    @property
+    @cached_property
     def whole(self) -> Notes:
         return self.arrivals + self.survivors
 
@@ -124,14 +125,14 @@ def _complete(file: Notes, keys: Iterable[str]) -> Notes:
 
 def make_checks(promise: Promise, files: Inspected, parts: Notes) -> list[Check]:
     """Compare both sides; every check is made, whichever fail, if the files can be looked at."""
-    made = [_check_columns(files.whole)]
-    if not made[0].passed:
-        return made
-    made.append(_check_rows(promise, files.whole))
+    outcomes = [_check_columns(files.whole)]
+    if not outcomes[0].passed:
+        return outcomes
+    outcomes.append(_check_rows(promise, files.whole))
     if not files.whole.readable:
-        return [*made, Check("record numbers", False, "a file and its private record numbers differ in length")]
+        return [*outcomes, Check("record numbers", False, "a file and its private record numbers differ in length")]
     judged = (_judged(check, promise, files, parts) for check in checks())
-    return made + [check for check in judged if check is not None]
+    return outcomes + [check for check in judged if check is not None]
 
 
 def _judged(check: GateCheck[Any], promise: Promise, files: Inspected, parts: Notes) -> Check | None:
@@ -142,13 +143,13 @@ def _judged(check: GateCheck[Any], promise: Promise, files: Inspected, parts: No
     return check.judge(promise, released, parts.by_key.get(check.key, nothing))
 
 
-def refuse_failed(made: Sequence[Check]) -> None:
+def refuse_failed(outcomes: Sequence[Check]) -> None:
     """Stop the release if any check failed.
 
     Raises:
         GateError: naming the checks that failed.
     """
-    failed = [check for check in made if not check.passed]
+    failed = [check for check in outcomes if not check.passed]
     if failed:
         details = "; ".join(f"{check.name}: {check.detail}" for check in failed)
         raise GateError(f"the privacy gate stopped the release, nothing was published: {details}")

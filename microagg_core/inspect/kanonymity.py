@@ -72,32 +72,18 @@ def _summed(tables: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:
     return sums.select([*names, f"{_COUNT}_sum"]).rename_columns([*names, _COUNT])
 
 
-class _Counts:
-    def __init__(self, columns: Sequence[str]) -> None:
-        self._columns = columns
-        self._gathered: list[pa.Table] = []
-        self._rows = 0
-
-    def add(self, counts: pa.Table) -> None:
-        self._gathered.append(counts)
-        self._rows += counts.num_rows
-        if self._rows >= _GATHER_ROWS:
-            total = self.total()
-            # What did not shrink does not count again, or every further batch would add it all up anew.
-            self._gathered, self._rows = ([total] if total is not None else []), 0
-
-    def total(self) -> pa.Table | None:
-        if len(self._gathered) > 1:
-            return _summed(self._gathered, self._columns)
-        return self._gathered[0] if self._gathered else None
-
-
 def _count_part(batches: Iterable[pa.Table], columns: Sequence[str]) -> pa.Table | None:
-    counts = _Counts(columns)
+    """Count a part, adding up where enough combinations are gathered to be worth it."""
+    gathered: list[pa.Table] = []
+    rows = 0
     for batch in batches:
         if batch.num_rows:
-            counts.add(_counted(batch, columns))
-    return counts.total()
+            gathered.append(_counted(batch, columns))
+            rows += gathered[-1].num_rows
+        if rows >= _GATHER_ROWS:
+            # What did not shrink does not count again, or every further batch would add it all up anew.
+            gathered, rows = [_summed(gathered, columns)], 0
+    return _summed(gathered, columns) if len(gathered) > 1 else next(iter(gathered), None)
 
 
 class CombinationCounter:

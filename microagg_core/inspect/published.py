@@ -87,7 +87,9 @@ class Rounded:
         return cls(round(value, decimals), float(f"{within + 0.5 * 10.0**-decimals:.2g}"))
 
     def percent_of(self, whole: Rounded) -> Rounded:
-        """>>> Rounded(1.0).percent_of(Rounded(8.0))
+        """Compute a loss in percent, with no more digits than both sides give it.
+
+        >>> Rounded(1.0).percent_of(Rounded(8.0))
         Rounded(value=12.5, within=0.0)
         """
         value = percent(self.value, whole.value)
@@ -158,9 +160,11 @@ def published_figures(
     looked = {**totals, **bound}
     if by_attribute:
         named = zip(kinds, attributes, moments, strict=True)
-        figures |= Figures(attributes={kind.name: _with_moments(kind, one, after) for kind, one, after in named})
-        for kind, one in zip(kinds, attributes, strict=True):
-            looked |= {f"attributes.{kind.name}.{name}": rounded for name, rounded in one.figures.items()}
+        figures |= Figures(
+            attributes={kind.name: _with_moments(kind, attribute, after) for kind, attribute, after in named}
+        )
+        for kind, attribute in zip(kinds, attributes, strict=True):
+            looked |= {f"attributes.{kind.name}.{name}": rounded for name, rounded in attribute.figures.items()}
         changes = _correlations(statistics) if len(kinds) > 1 else {}
         if changes:
             figures |= Figures(correlation_change=_change(statistics, changes))

@@ -135,7 +135,7 @@ def sketch_of(
 
 def _sums(codes: NDArray[np.int64], n_values: int, Z: Floats, missing: Bools) -> dict[str, Floats]:
     sums = sums_by_value(codes, n_values, np.ascontiguousarray(Z.T), np.ascontiguousarray(missing.T))
-    names = ["n", *(f"{what}{j}" for j in range(Z.shape[1]) for what in "csq")]
+    names = ["n", *(f"{letter}{j}" for j in range(Z.shape[1]) for letter in "csq")]
     return dict(zip(names, sums.T, strict=True))
 
 
@@ -192,9 +192,9 @@ def drawn_rows(words: UInt64s, size: int, limit: int | None) -> tuple[Ints, int 
 def merge_draws(draws: list[Draw], size: int) -> Draw:
     """Merge draws of batches: at most ``size`` records, of least words.
 
-    >>> some = [Draw(pd.DataFrame({"word": np.array(words, dtype=np.uint64)}), limit)
+    >>> draws = [Draw(pd.DataFrame({"word": np.array(words, dtype=np.uint64)}), limit)
     ...         for words, limit in (([4, 8], None), ([1, 6], 6))]
-    >>> merged = merge_draws(some, 2)
+    >>> merged = merge_draws(draws, 2)
     >>> merged.table["word"].tolist(), merged.limit
     ([1, 4], 4)
     """

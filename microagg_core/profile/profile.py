@@ -1,7 +1,9 @@
-"""The profile of an input: what was understood of it, what its columns hold, and the roles that this suggests."""
+"""Profile an input: how it is written, what its columns hold, and which roles they may have."""
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,9 +12,8 @@ import pyarrow as pa
 from microagg_core.data.formats.reading import count_rows
 from microagg_core.data.places import Input
 from microagg_core.profile.columns import ColumnProfile, profiled
-from microagg_core.profile.proposing import RoleProposal, proposed_roles
-from microagg_core.profile.refusals import ProfiledRows, without_refusals
-from microagg_core.profile.understanding import Understanding, understood
+from microagg_core.profile.proposals import ProfiledRows, RoleProposal, proposed_roles, without_refusals
+from microagg_core.profile.reading import Understanding, understood
 from microagg_core.store.inputs import input_files
 from microagg_core.store.urls import shown
 
@@ -97,3 +98,124 @@ def _rows(understanding: Understanding) -> tuple[int, bool]:
         return count_rows(source), True
     n_bytes = sum(file.size or 0 for file in input_files(source.url, source.storage_options))
     return round(n_bytes / understanding.row_bytes), False
+
+
+# --- In words ---------------------------------------------------------------------------------------------------
+
+#: Of a terminal.
+WIDTH = 80
+_LONGEST_NAME = 20
+_HEADINGS = ("type", "distinct", "missing", "unique", "zeros", "skew", "longest")
+_WIDTHS = (9, 8, 7, 7, 7, 6, 7)
+_INDENT = "    "
+
+
+def profile_lines(profile: FileProfile) -> Iterator[str]:
+    """The profile as lines of at most 80 characters, in which nothing is left out.
+
+    Only a name that is longer than that makes its line longer.
+    """
+    yield from _input_lines(profile)
+    yield ""
+    name_width = min(_LONGEST_NAME, max(len("column"), *(len(_shown(one.name)) for one in profile.columns)))
+    yield _row("column", _HEADINGS, name_width)
+    for proposal in profile.proposals:
+        yield from _column_lines(proposal, name_width)
+
+
+def held(column: ColumnProfile) -> str:
+    """What a column holds, on one line.
+
+    >>> held(ColumnProfile("age", "int8", 1000, 2, distinct=77, low="18", high="90"))
+    'int8, 77 distinct, 0.2 % missing, 18 to 90'
+    """
+    if column.is_nested:
+        return column.type
+    missing = f"{share_in_words(column.missing / column.records)} missing" if column.missing else ""
+    unique = f"{share_in_words(column.unique)} unique" if column.unique > 0 else ""
+    range_ = f"{column.low} to {column.high}" if column.low is not None else ""
+    return ", ".join(word for word in (column.type, f"{column.distinct:,} distinct", unique, missing, range_) if word)
+
+
+def share_in_words(part: float) -> str:
+    """A share in percent, with two digits; never 0 or 100 for what is only nearly that.
+
+    >>> share_in_words(0.0), share_in_words(0.00204), share_in_words(0.99999), share_in_words(1.0)
+    ('0 %', '0.2 %', '>99.9 %', '100 %')
+    """
+    percent = 100 * part
+    if 0 < percent < 0.1:
+        return "<0.1 %"
+    if 99.9 < percent < 100:
+        return ">99.9 %"
+    return f"{percent:.1f} %" if 0 < percent < 10 and round(percent, 1) != round(percent) else f"{percent:.0f} %"
+
+
+def notes(column: ColumnProfile) -> list[str]:
+    """Say what else is to be known: words and numbers for missing values, notations that are not read."""
+    lines = []
+    if words := [repr(word) for word in column.null_words if word]:
+        lines.append(f"{', '.join(words)} in a column of text stay texts: only columns with a type have null words")
+    if column.codes:
+        codes = ", ".join(f'"{code}"' for code in column.codes)
+        lines.append(f"{codes} may stand for missing values: then add them to null_words, or correct the file")
+    if column.remark:
+        lines.append(column.remark)
+    return lines
+
+
+def _input_lines(profile: FileProfile) -> Iterator[str]:
+    source = profile.source
+    about = "" if profile.is_counted else "about "
+    size = f"{source.format}, {about}{profile.n_rows:,} rows, {len(profile.columns):,} columns"
+    yield from _wrapped(f"{size}; looked at {profile.looked_at}", "")
+    if source.format != "csv":
+        return
+    dialect = source.csv
+    words = ", ".join(repr(word) for word in dialect.null_words)
+    yield from _wrapped(
+        f"delimiter {dialect.delimiter!r}, encoding {dialect.encoding}, decimal mark "
+        f"{dialect.decimal_mark!r}, quotes '\"', null words {words}",
+        "",
+    )
+    if profile.encoding_reason:
+        yield from _wrapped(profile.encoding_reason, "")
+
+
+def _column_lines(proposal: RoleProposal, name_width: int) -> Iterator[str]:
+    column = proposal.column
+    name = _shown(column.name)
+    if len(name) > name_width:
+        yield name
+        name = ""
+    cells = (
+        column.type if len(column.type) <= _WIDTHS[0] else "",
+        f"{column.distinct:,}",
+        share_in_words(column.missing / max(1, column.records)),
+        share_in_words(column.unique),
+        "" if column.zeros is None else share_in_words(column.zeros),
+        "" if column.skew is None else f"{column.skew:.1f}",
+        "" if column.longest is None else f"{column.longest:,}",
+    )
+    yield _row(name, cells, name_width)
+    range_ = f"{column.low} to {column.high}; " if column.low is not None else ""
+    long_type = "" if cells[0] else f"{column.type}; "
+    yield from _wrapped(f"{long_type}{range_}propose {proposal.role}: {proposal.reason}", _INDENT)
+    for note in notes(column):
+        yield from _wrapped(note, _INDENT)
+
+
+def _row(name: str, cells: tuple[str, ...], name_width: int) -> str:
+    first, *rest = cells
+    figures = " ".join(f"{cell:>{width}}" for cell, width in zip(rest, _WIDTHS[1:], strict=True))
+    return f"{name:<{name_width}} {first:<{_WIDTHS[0]}} {figures}".rstrip()
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _shown(name: str) -> str:
+    return name if name.isprintable() and name.strip() == name else repr(name)

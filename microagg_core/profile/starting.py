@@ -10,10 +10,8 @@ from pathlib import Path
 from microagg_core.data.formats import released_names
 from microagg_core.data.formats.options import quoted
 from microagg_core.data.formats.reading import input_format
-from microagg_core.profile.names import meanings_of
-from microagg_core.profile.profile import FileProfile, profile_of
-from microagg_core.profile.proposing import BLOCKING, IDENTIFIERS, QUASI, RoleProposal
-from microagg_core.profile.wording import held, notes
+from microagg_core.profile.profile import FileProfile, held, notes, profile_of
+from microagg_core.profile.proposals import BLOCKING, IDENTIFIERS, QUASI, RoleProposal, meanings_of
 from microagg_core.spec.release import Output
 from microagg_core.spec.starter import Advice, ColumnAdvice, starter_spec
 from microagg_core.store.urls import basename, is_local, local_path

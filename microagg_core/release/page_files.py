@@ -62,14 +62,7 @@ def _page(name: str, data: bytes, attempt: str) -> Page:
 
 
 def bring_pages(output: Store, manifest: Manifest, pages_of: PagesOf) -> tuple[str, ...]:
-    """Put every page of a published release where readers find it; for anybody to do at any time.
-
-    Returns:
-        What there is to say about it, a sentence each.
-
-    Raises:
-        StorageError: a page cannot be read or written.
-    """
+    """Put every page of a published release where readers find it, as anybody may at any time; returns warnings."""
     layout = manifest.layout
     copies = [_copies_of(output, layout, page) for page in manifest.pages]
     damaged = [copy for copy in copies if not (_is(copy.page, copy.public) and _is(copy.page, copy.written))]

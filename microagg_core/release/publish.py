@@ -192,14 +192,10 @@ def publish(
     is written but what is missing or damaged of it; where it is another, ``replace`` makes the next revision.
 
     Args:
-        output: the root of the output.
-        facts: what the manifest is to say.
         parts: the parts in their order, as the gate checked them.
-        replace: whether an id that is published with other content may get a new revision.
         upload_all: copies the parts, for instance by workers; must raise when one of them failed.
         before_upload, before_commit, on_commit: see their types.
         attempt: what names this attempt's objects; drawn unless given, and never to be given twice.
-        signing_key: signs the manifest; default: it is not signed.
         pages_of: makes the pages that describe the release; those that cannot be made are left out, with a warning.
 
     Raises:

@@ -101,14 +101,7 @@ def put_up(output: Store, layout: ReleaseLayout, tombstone: Tombstone) -> None:
 
 
 def withdraw(output: Store, layout: ReleaseLayout, tombstone: Tombstone) -> int:
-    """Put up the tombstone, then remove all data of a revision, and replace its pages; may be repeated.
-
-    Returns:
-        How many files were removed.
-
-    Raises:
-        StorageError: something cannot be written, listed or removed.
-    """
+    """Put up the tombstone, remove a revision's data and replace its pages; may be repeated; counts removed files."""
     put_up(output, layout, tombstone)
     names = [name for of in (layout.data(), layout.absolute(PAGES)) for name in output.list(of, unfinished=True)]
     output.delete_many(names)
@@ -234,9 +227,6 @@ def update_latest(output: Store) -> ReleaseLayout | None:
 
     Two ways lead back, both an operator's: a release whose manifest was taken away is not the latest any more, and
     neither is one that was withdrawn.
-
-    Raises:
-        StorageError: the store cannot be read or written.
     """
     for attempt in range(_ATTEMPTS_AT_LATEST):
         # Version first, listing second: what others commit in between makes the listing newer, never older.

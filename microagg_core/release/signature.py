@@ -58,14 +58,7 @@ def sign_before(output: Store, manifest: Manifest, key: SecretKey) -> None:
 
 
 def sign_published(output: Store, manifest: Manifest, key: SecretKey, *, keeps_others: bool) -> tuple[str, ...]:
-    """Give a published manifest its signature; one by another key stays, if others are kept.
-
-    Returns:
-        What there is to say about it, a sentence each.
-
-    Raises:
-        StorageError: it could not be read or written.
-    """
+    """Give a published manifest its signature; one by another key stays, if others are kept; returns warnings."""
     name, layout = manifest.layout.signature(), manifest.layout
     signature = signature_of(manifest, output.read(layout.manifest()), key)
     present = output.read_if_there(name)

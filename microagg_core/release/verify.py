@@ -64,13 +64,7 @@ class Findings:
 
 
 class Look:
-    """One look at all parts.
-
-    Args:
-        folder: the folder of the revision.
-        manifest: what it is to hold.
-        counters: what counts the records; a part with the content of another is not counted again.
-    """
+    """One look at all parts of a revision; a part with the content of another is not counted again."""
 
     def __init__(self, folder: Store, manifest: Manifest, counters: Sequence[CombinationCounter]) -> None:
         self._folder = folder
@@ -204,12 +198,7 @@ def protection_checks(
 
     Combinations are those of the manifest's key columns. Over fewer columns, combinations are some of these together,
     and no worse than the worst of them.
-
-    Args:
-        folder: of the release.
-        manifest: what it promises.
-        uncounted: parts that cannot be read, of which other checks tell.
-        demanded: by the receiver, whatever is promised.
+    ``uncounted`` parts cannot be read, and fail other checks.
     """
     demands = {f"protection of {name!r}": Demand.of(name, entry) for name, entry in manifest.protect.items()}
     demands |= {f"protection of {demand.column!r} demanded": demand for demand in demanded}

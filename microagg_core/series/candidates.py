@@ -25,8 +25,7 @@ from microagg_core.release.steps.demands import DISTRIBUTIONS
 from microagg_core.series.atoms import from_number, numbered_atoms, places_of_atoms, range_of_classes
 from microagg_core.series.digests import as_columns, classes_of, numbered_pairs, pairs_of, positions_of_numbers
 from microagg_core.series.generations import Counts
-from microagg_core.series.marks import ATOM
-from microagg_core.series.matching import ABSENT, UNIT_RANGES, half_of, read_unit_ranges
+from microagg_core.series.matching import ABSENT, ATOM, UNIT_RANGES, half_of, read_unit_ranges
 from microagg_core.series.night import GHOSTS_FROM, NIGHT, NIGHT_KEY, Night, confidential_digests, load_night
 from microagg_core.series.survivors import SURVIVOR_DIGESTS, absent_units, number_of_ghosts
 from microagg_core.series.units import NO_ATOM
@@ -44,8 +43,6 @@ JOINED = Rows("joined")
 
 @dataclass(frozen=True)
 class GateCounts(Counts):
-    """Counts of what a candidate file, or a range of the next ledger, should not have."""
-
     #: Units that are released although they never may be again.
     again: int = 0
     #: Survivors that are not released in the class in which they were last.
@@ -56,23 +53,15 @@ class GateCounts(Counts):
     unknown: int = 0
     #: Atoms of which some are released, and others may be later.
     split: int = 0
-
-
-@dataclass(frozen=True)
-class Looked:
-    """Notes of one candidate file: what it should not have, and how many numbers its new atoms need."""
-
-    wrong: GateCounts
+    #: No fault: the numbers that the new atoms of the file need.
     numbers: int = 0
 
 
-LOOKED = JsonOutput("looked", Looked)
+LOOKED = JsonOutput("looked", GateCounts)
 
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Rows of a candidate file of arrivals, of which the ledger has to hear."""
-
     work: Work
     plan: Planned
 
@@ -92,7 +81,7 @@ class Arrivals:
         work.send(ARRIVED, arrived, plan.survey.parts_of(records))
         new = pa.table({ATOM: pa.array(atoms), **as_columns(distinct, "k")})
         work.send(NEW_ATOMS, new, range_of_classes(distinct, night.n_atom_ranges))
-        work.write(LOOKED, Looked(GateCounts(), n_numbers))
+        work.write(LOOKED, GateCounts(numbers=n_numbers))
 
     def end(self) -> int:
         return 0
@@ -129,7 +118,7 @@ def check_survivors(work: Work) -> int:
     differs = held.differs(rows, values)
     held.send_exceptions(work, plan, rows, values, differs)
     work.write(SEEN, held.seen(classes))
-    work.write(LOOKED, Looked(held.wrong(classes, differs)))
+    work.write(LOOKED, held.wrong(classes, differs))
     return notes.rows
 
 
@@ -227,7 +216,6 @@ class _Held:
         work.send(GHOSTS, of_ghosts, records[ghosts] // GHOSTS_FROM - 1)
 
     def _missing(self) -> Ints:
-        """Find the records of survivors that may vanish tonight, and are not in the file."""
         if self._came is None:
             return np.zeros(0, dtype=np.int64)
         atom = places_of_atoms(np.asarray(self._came[ATOM]), self._atoms)
@@ -240,8 +228,8 @@ def join_part(work: Work) -> int:
     """Send what the files have of one input part's records to the ranges of units."""
     plan, firsts = load_planned(work), work.read(NUMBERING)
     tables = [
-        table.set_column(1, ATOM, pa.array(from_number(np.asarray(table[ATOM]), firsts[one.maker])))
-        for one, table in work.gather_each(ARRIVED)
+        table.set_column(1, ATOM, pa.array(from_number(np.asarray(table[ATOM]), firsts[sent.maker])))
+        for sent, table in work.gather_each(ARRIVED)
     ]
     tables += [table for _, table in work.gather_each(EXCEPTIONS)]
     if not tables:

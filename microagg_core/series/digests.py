@@ -45,7 +45,6 @@ class SeriesKey:
     secret: bytes = field(repr=False)
 
     def seed(self, purpose: str) -> int:
-        """Derive a seed of 62 bits for one purpose."""
         return int.from_bytes(self.derived(f"seed {purpose}")[:8], "big") >> 2
 
     def derived(self, purpose: str) -> bytes:
@@ -175,7 +174,6 @@ def positions_of_numbers(wanted: NDArray[Any], among: NDArray[Any]) -> Ints:
 
 
 def pairs_of(table: pa.Table, name: str) -> Pairs:
-    """Read the pairs that a table holds in two columns, such as ``u0`` and ``u1``."""
     return np.column_stack([np.asarray(table[f"{name}0"]), np.asarray(table[f"{name}1"])])
 
 

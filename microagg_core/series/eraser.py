@@ -87,7 +87,6 @@ class ErasureReport:
     removed_files: int = 0
 
     def document(self) -> dict[str, Any]:
-        """Convert to plain values, for programs."""
         releases = [
             {"release": folder, "units": units, "published_again": again} for folder, units, again in self.releases
         ]
@@ -95,7 +94,6 @@ class ErasureReport:
         return {**{name: getattr(self, name) for name in names}, "releases": releases}
 
     def sentences(self) -> list[str]:
-        """Describe it to the operator, line by line."""
         lines = []
         if self.resumed:
             word = "was finished" if self.done else "is not finished; --yes finishes it first"
@@ -283,7 +281,7 @@ class Eraser:
         )
 
     def _adopt(self, erasure: Erasure, after: Generation) -> None:
-        """Commit an erasure that was published, once its files say that it is the very one."""
+        """Commit an erasure that was published, once its files prove to be the very ones."""
         manifest = read_manifest(self.output, after.layout)
         remains = _Remains(self, manifest, self._run(erasure.night), _leaving_and_staying(erasure)[1])
         for number, part in enumerate(manifest.parts):
@@ -315,7 +313,6 @@ def _timestamp(now: datetime.datetime) -> str:
 
 
 def _trace_check(erasure: Erasure, traces: TraceCounter) -> Check:
-    """Check that k share every history, as the ledger would have it after the erasure."""
     past, smallest = erasure.ledger.past_of(erasure.before), traces.smallest()
     if erasure.before.frozen.mode == "independent":
         return Check("trace-k", True, "nothing is promised for several releases together")
@@ -379,7 +376,6 @@ def _take(leaving: Counter[int], digests: UInt64s) -> Bools:
 
 
 def _row_digests(classes: Pairs, rows: UInt64s) -> UInt64s:
-    """Digest class and confidential values together."""
     return mix_words(classes[:, 0] ^ mix_words(classes[:, 1] ^ mix_words(rows)))
 
 

@@ -56,12 +56,10 @@ class Erasure:
 
     @property
     def night(self) -> int:
-        """The number of the night that the erasure is."""
         return self.before.night + 1
 
     @property
     def newest_night(self) -> int:
-        """The night of the newest release; -1 where there is none."""
         return self.newest.night if self.newest is not None else -1
 
     @property
@@ -135,10 +133,10 @@ class Erasure:
         files, n_ranges = [], len(self.before.atoms)
         for number in range(n_ranges):
             before = self.ledger.read_atoms(self.before, number, n_ranges)
-            mine = range_of_atoms(atom, n_ranges) == number
-            place = places_of_atoms(atom[mine], before)
+            is_own = range_of_atoms(atom, n_ranges) == number
+            place = places_of_atoms(atom[is_own], before)
             n = np.bincount(place, minlength=before.num_rows).astype(np.int64)
-            released = np.bincount(place, is_out[mine], before.num_rows) > 0
+            released = np.bincount(place, is_out[is_own], before.num_rows) > 0
             last = np.where(released, self.night, np.asarray(before["last"])).astype(np.int32)
             since = np.asarray(before["since"])
             table = atoms_table(np.asarray(before["atom"]), pairs_of(before, "k"), n, since, last)
@@ -231,7 +229,6 @@ def resumed_erasure(ledger: Ledger, output: Store, after: Generation) -> Erasure
 
 
 def _gathered(ledger: Ledger, generation: Generation, are_wanted: Callable[[pa.Table], Bools]) -> pa.Table:
-    """Gather the wanted units of all ranges."""
     tables = [units.filter(pa.array(are_wanted(units))) for units in ledger.units_with_atoms(generation)]
     return pa.concat_tables(tables).combine_chunks()
 
@@ -298,5 +295,4 @@ def _among(units: Pairs, distinct: Pairs) -> Bools:
 
 
 def _joined(*pairs: Pairs) -> Pairs:
-    """Join pairs, each once."""
     return numbered_pairs(np.concatenate([_NO_PAIRS, *pairs]))[1]

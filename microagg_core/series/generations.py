@@ -52,8 +52,6 @@ class Frozen:
 
 @dataclass(frozen=True, config=_STRICT)
 class RangeFile:
-    """One file of a ledger: a range's units, or some of them, or its atoms, sorted."""
-
     name: str
     bytes: int
     sha256: str
@@ -61,8 +59,6 @@ class RangeFile:
 
 
 class Counts:
-    """Counts that add up field by field."""
-
     def __add__(self, other: Self) -> Self:
         names = [field.name for field in fields(self)]  # type: ignore[arg-type]
         return type(self)(*(getattr(self, name) + getattr(other, name) for name in names))
@@ -87,7 +83,6 @@ class UnitCounts(Counts):
 
     @property
     def live(self) -> int:
-        """Units that were released, and may be again."""
         return self.released + self.withheld
 
     @property
@@ -116,8 +111,6 @@ class Past:
 
 @dataclass(frozen=True, config=_STRICT)
 class Generation:
-    """The state of a ledger after one night; its number is the night's."""
-
     night: int
     #: A release; or some units were forgotten; or the night before was never published, and this one takes it back.
     kind: Literal["night", "erasure", "void"]
@@ -179,7 +172,6 @@ class Generation:
 
     @property
     def layout(self) -> ReleaseLayout:
-        """Names of the release that the night published."""
         return ReleaseLayout(self.release_id, self.revision)
 
     def to_bytes(self) -> bytes:
@@ -187,7 +179,6 @@ class Generation:
 
     @classmethod
     def from_bytes(cls, data: bytes, night: int, url: str) -> Generation:
-        """Read a night's document."""
         try:
             generation = from_json(cls, data)
         except ValueError:
@@ -199,7 +190,6 @@ class Generation:
 
 
 def parts_digest(checksums: Iterable[str]) -> str:
-    """Digest a release's files by their checksums, in their order."""
     digest = hashlib.sha256()
     for checksum in checksums:
         digest.update(checksum.encode())

@@ -70,7 +70,6 @@ class Ledger:
         return nights
 
     def head(self) -> Generation | None:
-        """Read the newest generation; None before the first night."""
         nights = self.nights()
         return self.linked(nights[-1]) if nights else None
 
@@ -112,15 +111,13 @@ class Ledger:
         """Read the atoms of one of ``n_ranges`` ranges, which may be more than the generation has."""
         ratio = _ratio(number, n_ranges, len(generation.atoms))
         table = self.read_atoms_file(generation.atoms[number // ratio], generation.night)
-        mine = range_of_atoms(np.asarray(table["atom"]), n_ranges) == number
-        return table if ratio == 1 else table.filter(pa.array(mine))
+        is_own = range_of_atoms(np.asarray(table["atom"]), n_ranges) == number
+        return table if ratio == 1 else table.filter(pa.array(is_own))
 
     def ranges_of_units(self, generation: Generation) -> Iterator[pa.Table]:
-        """Read all units, range by range."""
         return (self.read_range(generation, i, generation.n_ranges) for i in range(generation.n_ranges))
 
     def ranges_of_atoms(self, generation: Generation) -> Iterator[pa.Table]:
-        """Read all atoms, range by range."""
         return (self.read_atoms(generation, i, len(generation.atoms)) for i in range(len(generation.atoms)))
 
     def units_with_atoms(self, generation: Generation) -> Iterator[pa.Table]:
@@ -183,7 +180,6 @@ class Ledger:
         return generation
 
     def past_of(self, generation: Generation | None) -> Past | None:
-        """Sum up all nights to a generation; None before the first."""
         if generation is None or generation.past is not None:
             return None if generation is None else generation.past
         before = generation.goes_on_from
@@ -193,7 +189,6 @@ class Ledger:
         return generation.own_past if earlier is None else earlier + generation.own_past
 
     def census(self, generation: Generation) -> Census:
-        """Count all units and atoms of a generation from their rows."""
         newest, mode = self.newest_release(generation), generation.frozen.mode
         total = sum((census_of_units(units, mode) for units in self.ranges_of_units(generation)), Census())
         night = newest.night if newest else -1
@@ -234,7 +229,6 @@ class Ledger:
         return False
 
     def _broken_promises(self, generation: Generation) -> list[str]:
-        """Compare what the releases of a night promise with all nights of the series."""
         past, mode = self.past_of(generation), generation.frozen.mode
         if past is None or mode == "independent":
             return []

@@ -31,10 +31,24 @@ from microagg_core.release.steps.units import count_repeated
 from microagg_core.series.atoms import range_of_atoms
 from microagg_core.series.digests import as_columns, pairs_of, positions_in, units_of
 from microagg_core.series.generations import Counts
-from microagg_core.series.marks import ARRIVAL, ATOM, CHANGED, CLOSED, CODE, SURVIVOR, WAITED, survive, take_part
 from microagg_core.series.night import NIGHT, NIGHT_KEY, Night, confidential_digests, load_night
 from microagg_core.series.units import MOST_UNITS, NO_ATOM, State, range_of, range_schema
 from microagg_core.spec.release import ReleaseSpec
+
+#: The column of a part's marks: what each of its records is, in their order.
+CODE = "code"
+#: The column of survivors' atoms, wherever they travel.
+ATOM = "atom"
+#: A unit that was never released, which is grouped tonight if its block has enough of them.
+ARRIVAL = 0
+#: A unit that was released before: it goes with its atom, and is never grouped again.
+SURVIVOR = 1
+#: A unit that was released before and never will be again.
+CLOSED = 2
+#: An arrival that has waited as long as any has to.
+WAITED = 3
+#: A survivor whose confidential values are not those of its last release.
+CHANGED = 4
 
 #: Digests of an input part's units, sent to ranges of units.
 IDENTIFIED = Rows("identified")
@@ -51,6 +65,19 @@ UNIT_RANGE = "unit_range"
 _HALF = np.uint64(2**32 - 1)
 #: The greatest number of the bits of a digest that are told.
 GREATEST_WORD = 2**40 - 1
+
+
+def take_part(codes: NDArray[Any]) -> Bools:
+    """Mark the records that are grouped tonight: the arrivals, however long they have waited.
+
+    >>> take_part(np.array([ARRIVAL, SURVIVOR, CLOSED, WAITED, CHANGED])).tolist()
+    [True, False, False, True, False]
+    """
+    return np.asarray((codes == ARRIVAL) | (codes == WAITED), dtype=np.bool_)
+
+
+def survive(codes: NDArray[Any]) -> Bools:
+    return np.asarray((codes == SURVIVOR) | (codes == CHANGED), dtype=np.bool_)
 
 
 @dataclass(frozen=True)
@@ -125,51 +152,113 @@ def _bits_of(row: UInt64s) -> dict[str, NDArray[Any]]:
     return {"half": half_of(row), "more": (row >> np.uint64(32)).astype(np.uint8)}
 
 
-class _Tonight:
-    """The units of one range that are in tonight's input, by part and place, and where the ledger has them."""
+#: What a ledger has of a unit that it does not have yet; the night in which it was first seen is set when it is told.
+_NEW = {"atom": NO_ATOM, "last": -1, "since": -1, "state": State.HELD}
 
-    def __init__(self, work: Work, night: Night, state: pa.Table) -> None:
-        self.table = _gathered_digests(work, night)
-        self.state = state
-        self.units = pairs_of(self.table, "u")
-        self.index = positions_in(self.units, pairs_of(state, "u"))
-        self.listed = self.index >= 0
-        self.codes = _codes(night, state, self.index)
-        self.codes[self._is_changed(night)] = CHANGED
 
-    @property
-    def there(self) -> Bools:
-        """Mark the units of the ledger that are in the input."""
-        there = np.zeros(self.state.num_rows, dtype=np.bool_)
-        there[self.index[self.listed]] = True
-        return there
+class _Meeting:
+    """The units of one range: those of tonight's input, by part and place, and where the ledger has them."""
 
-    @property
-    def atoms(self) -> UInt64s:
-        atoms = np.full(len(self.index), NO_ATOM, dtype=np.uint64)
-        survivors = survive(self.codes)
-        atoms[survivors] = np.asarray(self.state["atom"])[self.index[survivors]]
-        return atoms
+    def __init__(self, night: Night, came: pa.Table, state: pa.Table) -> None:
+        self._night, self._came, self._state = night, came, state
+        self.units = pairs_of(came, "u")
+        #: The ledger's row of each unit of the input; -1 where it has none.
+        self._index = positions_in(self.units, pairs_of(state, "u"))
+        self._listed = self._index >= 0
+        #: Of the ledger's units, which are in the input.
+        self._present = np.zeros(state.num_rows, dtype=np.bool_)
+        self._present[self._index[self._listed]] = True
+        self._codes = _codes(night, state, self._index)
+        self._survivors = np.flatnonzero(survive(self._codes))
+        self._changes = self._watched_changes()
+        self._codes[self._are_changed()] = CHANGED
 
-    def differing(self, name: str, then: NDArray[Any]) -> Bools:
-        """Mark survivors that have another digest tonight than then."""
-        differs = np.zeros(len(self.index), dtype=np.bool_)
-        mine = np.flatnonzero(survive(self.codes))
-        differs[mine] = np.asarray(self.table[name])[mine] != then[self.index[mine]]
+    def _of_ledger(self, name: str) -> NDArray[Any]:
+        return np.asarray(self._state[name])
+
+    def _differing(self, name: str, then: NDArray[Any]) -> Bools:
+        differs, own = np.zeros(len(self._index), dtype=np.bool_), self._survivors
+        differs[own] = np.asarray(self._came[name])[own] != then[self._index[own]]
         return differs
 
-    def _is_changed(self, night: Night) -> Bools:
-        if not night.n_carried:
-            return np.zeros(len(self.index), dtype=np.bool_)
-        bits = _bits_of(np.asarray(self.state["row"]))
-        changed = np.any([self.differing(name, then) for name, then in bits.items()], axis=0)
-        return np.asarray(changed | np.any(self.changes(night), axis=1))
-
-    def changes(self, night: Night) -> Bools:
+    def _watched_changes(self) -> Bools:
         """Mark, by watched column, survivors whose value is another than was last released."""
-        names = [f"d{j}" for j in range(len(night.columns))]
-        changes = [self.differing(name, np.asarray(self.state[name])) for name in names]
-        return np.column_stack(changes) if changes else np.zeros((len(self.index), 0), dtype=np.bool_)
+        names = [f"d{j}" for j in range(len(self._night.columns))] if self._night.n_carried else []
+        changes = [self._differing(name, self._of_ledger(name)) for name in names]
+        return np.column_stack(changes) if changes else np.zeros((len(self._index), 0), dtype=np.bool_)
+
+    def _are_changed(self) -> Bools:
+        if not self._night.n_carried:
+            return np.zeros(len(self._index), dtype=np.bool_)
+        bits = _bits_of(self._of_ledger("row"))
+        changed = np.any([self._differing(name, then) for name, then in bits.items()], axis=0)
+        return np.asarray(changed | np.any(self._changes, axis=1))
+
+    def marks(self) -> tuple[pa.Table, Ints]:
+        """Describe the records of the input: what each is, its atom, and the part that it belongs to."""
+        atoms = np.full(len(self._index), NO_ATOM, dtype=np.uint64)
+        atoms[self._survivors] = self._of_ledger("atom")[self._index[self._survivors]]
+        columns = {RECORD: self._came[RECORD], CODE: pa.array(self._codes), ATOM: pa.array(atoms)}
+        return pa.table(columns), np.asarray(self._came["part"]).astype(np.int64)
+
+    def absent(self) -> pa.Table:
+        is_absent = ~self._present & (self._of_ledger("state") == State.LIVE) & bool(self._night.n_carried)
+        index = np.flatnonzero(is_absent)
+        return self._state.select([ATOM, "row"]).take(pa.array(index)).append_column("index", pa.array(index))
+
+    def altered(self) -> pa.Table:
+        """Select survivors with other values than in their last release, where that matters."""
+        rows = np.flatnonzero((self._codes == CHANGED) & bool(self._night.compared) & bool(self._night.n_carried))
+        index, at = pa.array(self._index[rows]), pa.array(rows)
+        columns = {name: self._state[name].take(index) for name in (ATOM, "row")}
+        columns |= {"place": self._came[RECORD].take(at), "part": self._came["part"].take(at)}
+        changes = self._changes[rows]
+        columns |= {f"changed{j}": pa.array(changes[:, j].copy()) for j in range(changes.shape[1])}
+        return pa.table(columns)
+
+    def met(self) -> pa.Table:
+        """Select the units that the ledger may have to hear of, as it has them, and where they are in the input.
+
+        Everybody but those who simply survive; and of these who may vanish tonight.
+        """
+        night, states, present = self._night, self._of_ledger("state"), self._present
+        may_leave = (states == State.LIVE) & (bool(night.n_carried) or night.mode == "disjoint")
+        absent = np.flatnonzero(~present & (may_leave | (states == State.HELD)))
+        wanted = self._codes != SURVIVOR
+        wanted[self._listed] |= night.may_vanish(self._of_ledger("since"))[self._index[self._listed]]
+        old, new = np.flatnonzero(wanted & self._listed), np.flatnonzero(wanted & ~self._listed)
+        of_ledger = np.concatenate([absent, self._index[old]])
+        columns: dict[str, pa.Array] = {}
+        for field in range_schema(len(night.columns)):
+            kept = self._of_ledger(field.name)[of_ledger]
+            is_unit = field.name in ("u0", "u1")
+            fresh = np.asarray(self._came[field.name])[new] if is_unit else np.full(len(new), _NEW.get(field.name, 0))
+            columns[field.name] = pa.array(np.concatenate([kept, fresh.astype(kept.dtype)]), field.type)
+        columns["index"] = pa.array(np.concatenate([of_ledger, np.full(len(new), -1, dtype=np.int64)]))
+        nowhere = np.full(len(absent), -1, dtype=np.int64)
+        for name, values in (("part", self._came["part"]), ("place", self._came[RECORD])):
+            of_input = np.asarray(values).astype(np.int64)[np.concatenate([old, new])]
+            columns[name] = pa.array(np.concatenate([nowhere, of_input]))
+        return pa.table(columns)
+
+    def words(self) -> pa.Table:
+        released = self._of_ledger("last") != -1
+        bits = pa.table(_bits_of(self._of_ledger("row")[released]))
+        arrived = _words_of(self._came)[~self._listed]
+        return words_of_range(_words_of(bits), ~self._present[released], arrived, self._night.n_ranges)
+
+    def counts(self) -> MatchCounts:
+        released = self._of_ledger("last") != -1
+        of_rows = np.unique(self._of_ledger("row")[released], return_counts=True)[1]
+        return MatchCounts(
+            repeated=count_repeated(self.units) if len(self.units) else 0,
+            arrivals=int(np.isin(self._codes, (ARRIVAL, WAITED)).sum()),
+            closed=int((self._codes == CLOSED).sum()),
+            released_before=int((self._present & released).sum()),
+            leavers=int((~self._present & (self._of_ledger("state") == State.LIVE)).sum()),
+            released=int(released.sum()),
+            alone=int((of_rows == 1).sum()),
+        )
 
 
 def _gathered_digests(work: Work, night: Night) -> pa.Table:
@@ -182,21 +271,19 @@ def _gathered_digests(work: Work, night: Night) -> pa.Table:
 
 
 def match_range(work: Work) -> int:
-    """Meet one range of tonight's units with the ledger's."""
     night, _ = load_night(work)
-    tonight = _Tonight(work, night, night.read_units(work.number))
-    _send_marks(work, tonight)
-    _send_absent(work, night, tonight)
-    _send_altered(work, night, tonight)
-    work.write(MET, _met(night, tonight))
-    work.write(MATCHED, _counted(tonight))
+    meeting = _Meeting(night, _gathered_digests(work, night), night.read_units(work.number))
+    work.send(MARKS_OF_RANGE, *meeting.marks())
+    for output, table in ((ABSENT, meeting.absent()), (ALTERED, meeting.altered())):
+        work.send(output, table, range_of_atoms(np.asarray(table[ATOM]), night.n_atom_ranges))
+    work.write(MET, meeting.met())
+    work.write(MATCHED, meeting.counts())
     if night.state is not None:
-        work.write(WORDS, _bit_words(night, tonight))
-    return len(tonight.index)
+        work.write(WORDS, meeting.words())
+    return len(meeting.units)
 
 
 def _codes(night: Night, state: pa.Table, index: Ints) -> Bytes:
-    """Classify the records of the input, whatever their values."""
     codes = np.full(len(index), ARRIVAL, dtype=np.uint8)
     listed = index >= 0
     states, since = np.asarray(state["state"])[index[listed]], np.asarray(state["since"])[index[listed]]
@@ -210,92 +297,7 @@ def _codes(night: Night, state: pa.Table, index: Ints) -> Bytes:
     return codes
 
 
-def _send_marks(work: Work, tonight: _Tonight) -> None:
-    columns = {RECORD: tonight.table[RECORD], CODE: pa.array(tonight.codes), ATOM: pa.array(tonight.atoms)}
-    work.send(MARKS_OF_RANGE, pa.table(columns), np.asarray(tonight.table["part"]).astype(np.int64))
-
-
-def _send_absent(work: Work, night: Night, tonight: _Tonight) -> None:
-    """Send the live units that are not in tonight's input to the ranges of their atoms."""
-    is_absent = ~tonight.there & (np.asarray(tonight.state["state"]) == State.LIVE) & bool(night.n_carried)
-    index = np.flatnonzero(is_absent)
-    table = tonight.state.select([ATOM, "row"]).take(pa.array(index)).append_column("index", pa.array(index))
-    work.send(ABSENT, table, range_of_atoms(np.asarray(table[ATOM]), night.n_atom_ranges))
-
-
-def _send_altered(work: Work, night: Night, tonight: _Tonight) -> None:
-    """Send survivors with other values than in their last release, column by column, where that is to be looked at."""
-    watched = len(night.columns) if night.n_carried else 0
-    is_asked = bool(night.compared) and bool(night.n_carried)
-    rows = np.flatnonzero((tonight.codes == CHANGED) & is_asked)
-    index = tonight.index[rows]
-    columns = {name: tonight.state[name].take(pa.array(index)) for name in (ATOM, "row")}
-    columns |= {"place": tonight.table[RECORD].take(pa.array(rows)), "part": tonight.table["part"].take(pa.array(rows))}
-    if watched:
-        changes = tonight.changes(night)[rows]
-        columns |= {f"changed{j}": pa.array(changes[:, j].copy()) for j in range(watched)}
-    table = pa.table(columns)
-    work.send(ALTERED, table, range_of_atoms(np.asarray(table[ATOM]), night.n_atom_ranges))
-
-
-def _met(night: Night, tonight: _Tonight) -> pa.Table:
-    """The units of which the ledger may have something new to say, as it has them, and where they are in the input.
-
-    Everybody but those who simply survive; and of these who may vanish tonight.
-    """
-    state, there = tonight.state, tonight.there
-    wanted = (np.asarray(state["state"]) == State.LIVE) & ~there & (bool(night.n_carried) or night.mode == "disjoint")
-    wanted |= (np.asarray(state["state"]) == State.HELD) & ~there
-    absent = np.flatnonzero(wanted)
-    may_vanish = night.may_vanish(np.asarray(state["since"]))
-    wanted_there = tonight.codes != SURVIVOR
-    wanted_there[tonight.listed] |= may_vanish[tonight.index[tonight.listed]]
-    present = np.flatnonzero(wanted_there)
-    listed = tonight.listed[present]
-    of_ledger = np.concatenate([absent, tonight.index[present[listed]]])
-    new = present[~listed]
-    nowhere = np.full(len(absent), -1, dtype=np.int64)
-    order = np.concatenate([present[listed], new])
-    columns: dict[str, pa.Array] = {}
-    for name, kind in zip(range_schema(len(night.columns)).names, range_schema(len(night.columns)).types, strict=True):
-        kept = np.asarray(state[name])[of_ledger]
-        fresh = np.asarray(tonight.table[name])[new] if name in ("u0", "u1") else np.full(len(new), _NEW.get(name, 0))
-        columns[name] = pa.array(np.concatenate([kept, fresh.astype(kept.dtype)]), kind)
-    columns["index"] = pa.array(np.concatenate([of_ledger, np.full(len(new), -1, dtype=np.int64)]))
-    for name, values in (("part", tonight.table["part"]), ("place", tonight.table[RECORD])):
-        columns[name] = pa.array(np.concatenate([nowhere, np.asarray(values).astype(np.int64)[order]]))
-    return pa.table(columns)
-
-
-#: What a ledger has of a unit that it does not have yet; the night in which it was first seen is set when it is told.
-_NEW = {"atom": NO_ATOM, "last": -1, "since": -1, "state": State.HELD}
-
-
-def _bit_words(night: Night, tonight: _Tonight) -> pa.Table:
-    """By which people under new ids are noticed."""
-    released = np.asarray(tonight.state["last"]) != -1
-    bits = pa.table(_bits_of(np.asarray(tonight.state["row"])[released]))
-    arrived = _words_of(tonight.table)[~tonight.listed]
-    return words_of_range(_words_of(bits), ~tonight.there[released], arrived, night.n_ranges)
-
-
-def _counted(tonight: _Tonight) -> MatchCounts:
-    states, there = np.asarray(tonight.state["state"]), tonight.there
-    released = np.asarray(tonight.state["last"]) != -1
-    of_rows = np.unique(np.asarray(tonight.state["row"])[released], return_counts=True)[1]
-    return MatchCounts(
-        repeated=count_repeated(tonight.units) if len(tonight.units) else 0,
-        arrivals=int(np.isin(tonight.codes, (ARRIVAL, WAITED)).sum()),
-        closed=int((tonight.codes == CLOSED).sum()),
-        released_before=int((there & released).sum()),
-        leavers=int((~there & (states == State.LIVE)).sum()),
-        released=int(released.sum()),
-        alone=int((of_rows == 1).sum()),
-    )
-
-
 def mark_part(work: Work) -> int:
-    """Put together what the records of one input part are, in their order."""
     (night, _), maker = load_night(work), pa.field(UNIT_RANGE, pa.uint16())
     marks = work.gather(MARKS_OF_RANGE, maker)
     if marks is None:
@@ -331,7 +333,6 @@ def _narrow(table: pa.Table, name: str) -> pa.Table:
 
 
 def read_unit_ranges(work: Work) -> Ints:
-    """Read the range of units of every record of the task's part."""
     return np.asarray(work.read(UNIT_RANGES)[UNIT_RANGE]).astype(np.int64)
 
 
@@ -382,7 +383,6 @@ class Likeness:
 
     @property
     def is_told(self) -> bool:
-        """More are alike than chance makes, as a rule."""
         return not self._is_expected(1.0)
 
     def _is_expected(self, spread: float) -> bool:

@@ -73,7 +73,6 @@ class Night:
 
     @property
     def n_carried(self) -> int:
-        """Ranges of atoms that are carried: all, or none."""
         return self.n_atom_ranges if self.carries and self.state is not None else 0
 
     @property
@@ -102,7 +101,6 @@ class Night:
 
     @property
     def hides(self) -> bool:
-        """Some records of the input are not grouped tonight."""
         if self.state is None:
             return False
         # Who was erased is left out whatever the series promises.
@@ -124,7 +122,6 @@ class Night:
         return Ledger(Store(self.ledger_url, self.ledger_options, private=True), self.series)
 
     def read_units(self, number: int) -> pa.Table:
-        """Read the units of a range as the nights before have left them."""
         if self.state is None:
             return empty_range(len(self.columns))
         return self.ledger.read_range(self.state, number, self.n_ranges)
@@ -143,7 +140,6 @@ NIGHT_KEY = Output("night-key", lambda key: sealed(key.secret), lambda data: Ser
 
 
 def load_night(work: Work) -> tuple[Night, SeriesKey]:
-    """Read night and key, once a process."""
     return work.load(NIGHT), work.load(NIGHT_KEY)
 
 

@@ -171,7 +171,6 @@ def _is_unfinished(name: str) -> bool:
 
 
 def _attempt_in(name: str) -> str | None:
-    """Read the attempt from the name of a file of the output."""
     return attempt_of(name.split("/", 2)[-1])
 
 
@@ -179,7 +178,6 @@ def _attempt_in(name: str) -> str | None:
 
 
 def is_published(ledger: Ledger, output: Store, generation: Generation) -> bool:
-    """Find out, and note, whether readers ever had the release of a generation."""
     if ledger.is_published(generation.night):
         return True
     manifest = manifest_at(output, generation)
@@ -214,7 +212,6 @@ def manifest_of(output: Store, generation: Generation) -> Manifest:
 
 
 def manifests_of(output: Store, series: str) -> Iterator[Manifest]:
-    """Read the manifests of all releases of a series at its output."""
     for release_id in filter(is_release_id, output.folders()):
         for revision in committed_revisions_in(output, release_id):
             manifest = read_manifest(output, ReleaseLayout(release_id, revision))

@@ -36,8 +36,7 @@ from microagg_core.series.digests import (
 )
 from microagg_core.series.fates import Fate, Fates, decide, drawn_decoys, held_back, is_released
 from microagg_core.series.generations import Counts, broken
-from microagg_core.series.marks import ATOM, CHANGED, CODE, survive
-from microagg_core.series.matching import ABSENT, ALTERED, ATOMS, half_of
+from microagg_core.series.matching import ABSENT, ALTERED, ATOM, ATOMS, CHANGED, CODE, half_of, survive
 from microagg_core.series.night import GHOSTS_FROM, NIGHT, NIGHT_KEY, Night, confidential_digests, load_night
 from microagg_core.store.objects import Store, sha256_hex
 from microagg_core.store.urls import shown
@@ -68,8 +67,6 @@ RECALLED_CLASSES, RECALLED_ROWS = Rows("recalled-classes"), Rows("recalled-rows"
 
 
 class Survivors:
-    """Survivors of one input part, taken from the rows that are read to be scattered."""
-
     def __init__(self, work: Work, plan: Planned) -> None:
         self._plan, self._atoms, self._read = plan, work.read(ATOMS)[ATOM], 0
         self._night, self._key = load_night(work)
@@ -77,34 +74,30 @@ class Survivors:
 
     @classmethod
     def of(cls, work: Work, plan: Planned) -> Survivors | None:
-        """Begin with a part; None where nobody survives."""
         return cls(work, plan) if work.has(ATOMS) else None
 
     def add(self, rows: PartBatch) -> None:
-        """Take in the next batch."""
         if rows.marks is None:
             return
         codes = np.asarray(rows.marks[CODE])
-        mine = np.flatnonzero(survive(codes))
-        atoms = np.asarray(self._atoms.slice(self._read, len(codes)))[mine].astype(np.uint64)
+        own = np.flatnonzero(survive(codes))
+        atoms = np.asarray(self._atoms.slice(self._read, len(codes)))[own].astype(np.uint64)
         self._read += len(codes)
         names = [column.name for column in self._plan.context.schema.confidential]
-        confidential = rows.whole.select(names).take(pa.array(mine)).combine_chunks()
-        whose = {RECORD: pa.array(rows.all_records[mine]), ATOM: pa.array(atoms)}
+        confidential = rows.whole.select(names).take(pa.array(own)).combine_chunks()
+        whose = {RECORD: pa.array(rows.all_records[own]), ATOM: pa.array(atoms)}
         place = range_of_atoms(atoms, self._night.n_atom_ranges)
         values = {f"c{j}": column for j, column in enumerate(confidential.columns)}
         self._values.add(pa.table({**whose, **values}), place)
-        self._digests.add(pa.table({**whose, **self._digests_of(confidential, codes[mine])}), place)
+        self._digests.add(pa.table({**whose, **self._digests_of(confidential, codes[own])}), place)
 
     def _digests_of(self, confidential: pa.Table, codes: NDArray[Any]) -> dict[str, pa.Array]:
-        """Digests by which the gate knows survivors' values."""
         rows, values = confidential_digests(self._plan.context, self._night, self._key, confidential)
         columns = {"changed": pa.array(codes == CHANGED)}
         columns |= {f"d{j}": pa.array(of_column) for j, of_column in enumerate(values)}
         return columns if values else {**columns, "half": pa.array(half_of(rows))}
 
     def end(self) -> int:
-        """Write what is held."""
         self._values.flush()
         self._digests.flush()
         return self._values.rows
@@ -120,7 +113,6 @@ SEND_SURVIVORS = CompanionStep(
 
 
 def decide_range(work: Work) -> int:
-    """Decide the fates of one range's atoms."""
     night, _ = load_night(work)
     atoms = night.read_atoms(work.number)
     left, altered = absent_units(work), work.gather(ALTERED)
@@ -172,7 +164,6 @@ def absent_units(work: Work) -> pa.Table | None:
 
 
 def places_of_units(units: pa.Table | None, atoms: pa.Table) -> Ints:
-    """Find each unit's atom among the atoms of the range."""
     if units is None:
         return np.zeros(0, dtype=np.int64)
     place = places_of_atoms(np.asarray(units[ATOM]), atoms)
@@ -218,28 +209,20 @@ _NIGHT = "night"
 
 @dataclass(frozen=True)
 class RecalledPart:
-    """One file of an earlier release, and the night that published it."""
-
     night: int
     url: str
     storage_options: dict[str, object]
     entry: PartEntry
 
 
-@dataclass(frozen=True)
-class Recall:
-    """The files that survivors' values come from."""
-
-    parts: tuple[RecalledPart, ...]
-
-
-RECALL = JsonOutput("recall", Recall)
+#: The files that survivors' values come from.
+RECALL = JsonOutput("recall", list[RecalledPart])
 
 
 def recall_part(work: Work) -> int:
     """Read one file of an earlier release: the values of its classes, and whole rows where they are needed."""
     plan, (night, key) = load_planned(work), load_night(work)
-    part = work.load(RECALL).parts[work.number]
+    part = work.load(RECALL)[work.number]
     table = _read_released(plan, part)
     keys = [c.name for c in (*plan.context.schema.blocking, *plan.context.schema.quasi_identifiers)]
     classes = classes_of(table, keys, key)
@@ -293,9 +276,8 @@ def dated(classes: Pairs, nights: Ints) -> Pairs:
 
 
 def carry_range(work: Work) -> int:
-    """Make the file of survivors of one range of atoms."""
     plan, (night, _) = load_planned(work), load_night(work)
-    carried = _Carried.of(work, plan, night)
+    carried = _Carried(work, plan, night)
     rows = carried.rows() if carried.n else no_rows(plan.context.schema, with_origins=False)
     write_candidate(work, plan, rows)
     return int(rows.num_rows)
@@ -313,60 +295,37 @@ CARRY = Step(
 )
 
 
-@dataclass(frozen=True)
 class _Carried:
-    """The released units of a range: survivors, then ghosts.
+    """The released units of a range: survivors, then ghosts."""
 
-    Attributes:
-        atom: the place of each one's atom among the atoms.
-        tonight: the survivors as the input has them, and which of these rows are released.
-        ghosts: the ghosts as the ledger has them.
-        beside_ghosts: the atoms that are released wholly as they were last.
-    """
-
-    work: Work
-    plan: Planned
-    night: Night
-    atoms: pa.Table
-    atom: Ints
-    tonight: pa.Table | None
-    out: Ints
-    ghosts: pa.Table | None
-    beside_ghosts: Bools
-
-    @classmethod
-    def of(cls, work: Work, plan: Planned, night: Night) -> _Carried:
-        """Join what the input and the ledger have, as the fates decide."""
-        atoms = night.read_atoms(work.number)
-        uncommon = work.read(UNCOMMON)
-        code = np.full(atoms.num_rows, Fate.CARRIED, dtype=np.uint8)
-        left, decoys = (np.zeros(atoms.num_rows, dtype=np.int64) for _ in range(2))
-        place = places_of_atoms(np.asarray(uncommon[ATOM]), atoms)
-        code[place], left[place], decoys[place] = (np.asarray(uncommon[name]) for name in ("fate", "left", "decoys"))
-        tonight = work.gather(SURVIVORS)
-        mine = places_of_units(tonight, atoms)
-        if (np.bincount(mine, minlength=atoms.num_rows) != np.asarray(atoms["n"]) - left).any():
+    def __init__(self, work: Work, plan: Planned, night: Night) -> None:
+        self._work, self._plan, self._night = work, plan, night
+        self._atoms = atoms = night.read_atoms(work.number)
+        code, left, decoys = _fates_of(work, atoms)
+        #: The atoms that are released wholly as they were last.
+        self._beside_ghosts = beside_ghosts(code, atoms)
+        #: The survivors as the input has them, and which of these rows are released.
+        self._tonight = work.gather(SURVIVORS)
+        of_survivors = places_of_units(self._tonight, atoms)
+        if (np.bincount(of_survivors, minlength=atoms.num_rows) != np.asarray(atoms["n"]) - left).any():
             raise DataError("the input changed while the release was made; run again when nobody writes to the input")
-        is_out = is_released(code)[mine]
-        if tonight is not None:
-            words = np.asarray(tonight[RECORD]).astype(np.uint64)
-            is_out[drawn_decoys(mine, decoys, words, night.number)] = False
-        out = np.flatnonzero(is_out)
-        ghosts = absent_units(work)
-        of_ghosts = places_of_units(ghosts, atoms)
-        if ghosts is not None:
+        is_out = is_released(code)[of_survivors]
+        if self._tonight is not None:
+            words = np.asarray(self._tonight[RECORD]).astype(np.uint64)
+            is_out[drawn_decoys(of_survivors, decoys, words, night.number)] = False
+        self._out = np.flatnonzero(is_out)
+        #: The ghosts as the ledger has them.
+        self._ghosts = absent_units(work)
+        of_ghosts = places_of_units(self._ghosts, atoms)
+        if self._ghosts is not None:
             is_ghost = code[of_ghosts] == Fate.WITH_GHOSTS
-            ghosts, of_ghosts = ghosts.filter(pa.array(is_ghost)), of_ghosts[is_ghost]
-        atom = np.concatenate([mine[out], of_ghosts])
-        return cls(work, plan, night, atoms, atom, tonight, out, ghosts, beside_ghosts(code, atoms))
-
-    @property
-    def n(self) -> int:
-        return len(self.atom)
+            self._ghosts, of_ghosts = self._ghosts.filter(pa.array(is_ghost)), of_ghosts[is_ghost]
+        #: The place of each released unit's atom.
+        self._atom = np.concatenate([of_survivors[self._out], of_ghosts])
+        self.n = len(self._atom)
 
     def rows(self) -> pa.Table:
-        """Make the released rows, with record numbers; those of ghosts say where the ledger has them."""
-        schema = self.plan.context.schema
+        schema = self._plan.context.schema
         keys, confidential = self._keys(), self._confidential()
         source = dict(zip([c.name for c in (*schema.blocking, *schema.quasi_identifiers)], keys, strict=True))
         source |= dict(zip([c.name for c in schema.confidential], confidential, strict=True))
@@ -375,37 +334,39 @@ class _Carried:
         return pa.Table.from_arrays(columns, names=[RECORD, *(f"x{j}" for j in range(len(schema.released)))])
 
     def _records(self) -> Ints:
-        return np.asarray(self.tonight[RECORD])[self.out] if self.tonight is not None else np.zeros(0, dtype=np.int64)
+        return (
+            np.asarray(self._tonight[RECORD])[self._out] if self._tonight is not None else np.zeros(0, dtype=np.int64)
+        )
 
     def _numbers(self) -> Ints:
         of_ghosts = np.zeros(0, dtype=np.int64)
-        if self.ghosts is not None:
-            of_ghosts = number_of_ghosts(np.asarray(self.ghosts["unit_range"]), np.asarray(self.ghosts["index"]))
+        if self._ghosts is not None:
+            of_ghosts = number_of_ghosts(np.asarray(self._ghosts["unit_range"]), np.asarray(self._ghosts["index"]))
         return np.concatenate([self._records(), of_ghosts])
 
     def _dated(self, places: Ints) -> Pairs:
-        return dated(pairs_of(self.atoms, "k")[places], np.asarray(self.atoms["last"])[places])
+        return dated(pairs_of(self._atoms, "k")[places], np.asarray(self._atoms["last"])[places])
 
     def _keys(self) -> list[pa.Array]:
         """Look up the released values of each unit's class, from the release in which it was last."""
-        classes = self.work.gather(RECALLED_CLASSES)
+        classes = self._work.gather(RECALLED_CLASSES)
         if classes is None:
             raise _lost()
-        needed = np.unique(self.atom)
+        needed = np.unique(self._atom)
         place = positions_in(self._dated(needed), dated(pairs_of(classes, "k"), np.asarray(classes[_NIGHT])))
         if (place < 0).any():
             raise _lost()
-        of_each = pa.array(place[np.searchsorted(needed, self.atom)])
-        schema = self.plan.context.schema
+        of_each = pa.array(place[np.searchsorted(needed, self._atom)])
+        schema = self._plan.context.schema
         n_keys = len(schema.blocking) + len(schema.quasi_identifiers)
         return [one_array(classes[f"x{j}"]).take(of_each) for j in range(n_keys)]
 
     def _confidential(self) -> list[pa.Array]:
         """Take tonight's confidential values; those of the last release for ghosts, and where they are held back."""
         old, row = self._held_back()
-        old[len(self.out) :] = True
-        if self.ghosts is not None:
-            row[len(self.out) :] = np.asarray(self.ghosts["row"])
+        old[len(self._out) :] = True
+        if self._ghosts is not None:
+            row[len(self._out) :] = np.asarray(self._ghosts["row"])
         earlier, then = self._earlier(row, np.asarray(old.any(axis=1)))
         return [self._chosen(j, earlier, then, old[:, j]) for j in range(old.shape[1])]
 
@@ -414,51 +375,59 @@ class _Carried:
 
         Who did not change has tonight the value of his last release.
         """
-        night, row = self.night, np.zeros(self.n, dtype=np.uint64)
-        old = np.zeros((self.n, len(self.plan.context.schema.confidential)), dtype=np.bool_)
-        altered = self.work.gather(ALTERED)
+        night, row = self._night, np.zeros(self.n, dtype=np.uint64)
+        old = np.zeros((self.n, len(self._plan.context.schema.confidential)), dtype=np.bool_)
+        altered = self._work.gather(ALTERED)
         if altered is None or not night.compared:
             return old, row
-        first = self.plan.survey.first_records
+        first = self._plan.survey.first_records
         records = first[np.asarray(altered["part"]).astype(np.int64)] + np.asarray(altered["place"])
         at = positions_of_numbers(records, self._records())
         is_out = at >= 0
         place, changes = at[is_out], changes_of(altered, night)[is_out]
-        held = held_back(self.atom[place], changes, self.beside_ghosts, night.least_changed)
-        old[place] = (changes & held[self.atom[place]]) | self.beside_ghosts[self.atom[place], None]
+        held = held_back(self._atom[place], changes, self._beside_ghosts, night.least_changed)
+        old[place] = (changes & held[self._atom[place]]) | self._beside_ghosts[self._atom[place], None]
         row[place] = np.asarray(altered["row"])[is_out]
         return old, row
 
     def _earlier(self, row: UInt64s, needing: Bools) -> tuple[pa.Table | None, Ints]:
-        """Find the rows of earlier releases that units need; any of those that are equal."""
         then = np.zeros(self.n, dtype=np.int64)
         if not needing.any():
             return None, then
-        earlier = self.work.gather(RECALLED_ROWS)
+        earlier = self._work.gather(RECALLED_ROWS)
         if earlier is None:
             raise _lost()
-        theirs_dated = dated(pairs_of(earlier, "k"), np.asarray(earlier[_NIGHT]))
-        theirs, first = np.unique(_with_row(theirs_dated, np.asarray(earlier["row"])), axis=0, return_index=True)
-        place = positions_in(_with_row(self._dated(self.atom[needing]), row[needing]), theirs)
+        classes_dated = dated(pairs_of(earlier, "k"), np.asarray(earlier[_NIGHT]))
+        released, first = np.unique(_with_row(classes_dated, np.asarray(earlier["row"])), axis=0, return_index=True)
+        place = positions_in(_with_row(self._dated(self._atom[needing]), row[needing]), released)
         if (place < 0).any():
             raise _lost()
         then[needing] = first[place]
         return earlier, then
 
     def _chosen(self, j: int, earlier: pa.Table | None, then: Ints, is_old: Bools) -> pa.Array:
-        """Take one confidential column from tonight's rows or the earlier ones."""
-        now = np.concatenate([self.out, np.zeros(self.n - len(self.out), dtype=np.int64)])
+        now = np.concatenate([self._out, np.zeros(self.n - len(self._out), dtype=np.int64)])
         if not is_old.any():
-            if self.tonight is None:
+            if self._tonight is None:
                 raise InternalError("a bug: survivors without rows; please report it")
-            return one_array(self.tonight[f"c{j}"]).take(pa.array(now))
+            return one_array(self._tonight[f"c{j}"]).take(pa.array(now))
         if earlier is None:
             raise _lost()
         before = one_array(earlier[f"x{j}"])
-        if self.tonight is None:
+        if self._tonight is None:
             return before.take(pa.array(then))
-        both = pa.concat_arrays([one_array(self.tonight[f"c{j}"]).cast(before.type), before])
-        return both.take(pa.array(np.where(is_old, then + self.tonight.num_rows, now)))
+        both = pa.concat_arrays([one_array(self._tonight[f"c{j}"]).cast(before.type), before])
+        return both.take(pa.array(np.where(is_old, then + self._tonight.num_rows, now)))
+
+
+def _fates_of(work: Work, atoms: pa.Table) -> tuple[Bytes, Ints, Ints]:
+    """Read each atom's fate, how many of its units left, and how many others vanish with them."""
+    uncommon = work.read(UNCOMMON)
+    code = np.full(atoms.num_rows, Fate.CARRIED, dtype=np.uint8)
+    left, decoys = (np.zeros(atoms.num_rows, dtype=np.int64) for _ in range(2))
+    place = places_of_atoms(np.asarray(uncommon[ATOM]), atoms)
+    code[place], left[place], decoys[place] = (np.asarray(uncommon[name]) for name in ("fate", "left", "decoys"))
+    return code, left, decoys
 
 
 def number_of_ghosts(unit_range: Ints, index: Ints) -> Ints:

@@ -17,7 +17,7 @@ from microagg_core.release.revisions import newest, read_manifest
 from microagg_core.release.step import Pieces, Receipt, Run
 from microagg_core.release.steps.candidate import CANDIDATE
 from microagg_core.series.atoms import most_ranges, no_atoms
-from microagg_core.series.candidates import LOOKED, GateCounts, Looked
+from microagg_core.series.candidates import LOOKED, GateCounts
 from microagg_core.series.digests import SeriesKey, UnitForm
 from microagg_core.series.generations import Frozen, FrozenColumn, Generation, Past, UnitCounts, parts_digest
 from microagg_core.series.invariants import Census
@@ -70,15 +70,13 @@ class Tonight:
     n_units: int = 0
     ranges: tuple[RangeNotes, ...] = ()
     atoms: tuple[TraceNotes, ...] = ()
-    looked: tuple[Looked, ...] = ()
+    looked: tuple[GateCounts, ...] = ()
 
     @property
     def has_units(self) -> bool:
-        """Units are known by their names."""
         return bool(self.night.unit)
 
     def read_notes(self, pieces: Pieces) -> None:
-        """Read what the gate's workers noted."""
         self.ranges, self.atoms = tuple(pieces.read_all(RANGE_NOTES)), tuple(pieces.read_all(TRACE_NOTES))
         self.looked = tuple(pieces.read_all(LOOKED))
 
@@ -92,13 +90,11 @@ class Tonight:
 
     @property
     def wrong(self) -> GateCounts:
-        """Everything in files and ledger that the gate refuses, counted."""
-        noted = [*(notes.wrong for notes in self.ranges), *(notes.wrong for notes in self.looked)]
+        noted = [*(notes.wrong for notes in self.ranges), *self.looked]
         return sum(noted, GateCounts(split=sum(notes.split for notes in self.atoms)))
 
     @property
     def census(self) -> Census:
-        """Units and atoms of the next state of the ledger, as they were read again."""
         of_units = sum((notes.census for notes in self.ranges), Census())
         return sum((notes.census for notes in self.atoms), of_units)
 
@@ -116,7 +112,6 @@ class Tonight:
         return n if min([n, *(abs(n - published) for published in before)]) >= self.night.k else None
 
     def in_words(self) -> str:
-        """Summarize survivors for the operator."""
         if not self.night.n_carried:
             return ""
         fates = self.fates
@@ -129,7 +124,6 @@ class Tonight:
         return ", ".join([f"{fates.carried} survivors", *(f"{n} {kind}" for n, kind in others if n)])
 
     def entry(self) -> SeriesEntry | None:
-        """Describe the series for the manifest."""
         night = self.night
         if self.spec.series is None:
             return None
@@ -246,7 +240,6 @@ def _state(ledger: Ledger, output: Store, run: Run) -> Generation | None:
 
 
 def _refuse_unfinished(ledger: Ledger, work: Store, night: int) -> None:
-    """Stop at an erasure that was begun and is not finished: what it takes back may still be read."""
     if is_under_way(Run(work, erasure_key(night))):
         raise StorageError(f"an erasure of the series {ledger.series} is under way; run again when it is done")
     raise StorageError(
@@ -291,7 +284,7 @@ def _is_unknown(spec: ReleaseSpec, ledger: Ledger, output: Store, latest: Releas
     return True
 
 
-def refuse_overlap(tonight: Tonight, n_units: int) -> None:
+def refuse_overlap(tonight: Tonight) -> None:
     """Stop where units were released before, or may have been, and the spec says nothing of a series.
 
     This waits for the survey, which tells whether the very same release is there already: then nothing is released.
@@ -300,7 +293,7 @@ def refuse_overlap(tonight: Tonight, n_units: int) -> None:
         raise GateError(tonight.objection)
     if tonight.matched.released_before and tonight.spec.series is None:
         raise GateError(
-            f"{tonight.matched.released_before} of {n_units} units were released before in the series "
+            f"{tonight.matched.released_before} of {tonight.n_units} units were released before in the series "
             f"{tonight.night.series!r}, and two releases of the same units in other groups can give their exact values "
             f"away; {_ADVICE}"
         )
@@ -309,7 +302,6 @@ def refuse_overlap(tonight: Tonight, n_units: int) -> None:
 def frozen_facts(
     spec: ReleaseSpec, schema: FileSchema, rounding: Mapping[str, str | float], unit_form: UnitForm | None = None
 ) -> Frozen:
-    """Collect what all nights of a series have in common."""
     series = spec.series
     return Frozen(
         k=spec.k,

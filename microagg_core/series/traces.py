@@ -22,8 +22,7 @@ from microagg_core.series.candidates import GHOSTS, JOINED, NEW_ATOMS, NUMBERING
 from microagg_core.series.digests import ABSENT, as_columns, numbered_pairs, pairs_of, positions_in
 from microagg_core.series.generations import RangeFile, UnitCounts
 from microagg_core.series.invariants import Census, census_of_atoms, census_of_units
-from microagg_core.series.marks import ATOM
-from microagg_core.series.matching import MET
+from microagg_core.series.matching import ATOM, MET
 from microagg_core.series.night import NIGHT, NIGHT_KEY, Night, load_night
 from microagg_core.series.units import NO_ATOM, WITH_ATOM, State, range_schema
 
@@ -35,8 +34,6 @@ BUNDLES = TableOutput("bundles")
 
 @dataclass(frozen=True)
 class RangeNotes:
-    """Notes of one range of units in the next ledger."""
-
     files: tuple[RangeFile, ...]
     #: Changes of the counts; released and withheld units are counted with the atoms.
     counts: UnitCounts
@@ -166,7 +163,6 @@ class _Units:
         return UnitCounts(held=change(State.HELD), vanished=change(State.GONE), forgotten=change(State.FORGOTTEN))
 
     def wrong(self) -> GateCounts:
-        """Count what must not be."""
         night = self._night
         never_again = [State.FORGOTTEN] if night.mode == "independent" else [State.FORGOTTEN, State.GONE]
         again = self._out & np.isin(self._state, never_again)
@@ -226,8 +222,6 @@ def _row_of_each(met: pa.Table, rows: pa.Table | None) -> tuple[Ints, int]:
 
 @dataclass(frozen=True)
 class TraceNotes:
-    """Notes of one range of atoms in the next ledger, and of their traces."""
-
     #: The atoms after the night.
     file: RangeFile
     #: Live units that tonight released, and that it did not.
@@ -252,7 +246,6 @@ TRACE_NOTES = JsonOutput("trace-notes", TraceNotes)
 
 
 def count_traces(work: Work) -> int:
-    """Make one range of the atoms, and count its traces."""
     night, _ = load_night(work)
     atoms = _Atoms(work, night, work.gather(COUNTS))
     following, changes = atoms.following(), work.gather(CHANGES)
@@ -295,17 +288,17 @@ class _Atoms:
     file holds atoms.
     """
 
-    def __init__(self, work: Work, night: Night, told: pa.Table | None) -> None:
+    def __init__(self, work: Work, night: Night, rows: pa.Table | None) -> None:
         self.night, self.before = night, night.read_atoms(work.number)
         self.left = np.zeros(self.before.num_rows, dtype=np.int64)
         self.new = no_atoms()
-        if told is not None:
-            gone = np.asarray(told["left"])
-            place = places_of_atoms(np.asarray(told[ATOM])[gone > 0], self.before)
+        if rows is not None:
+            gone = np.asarray(rows["left"])
+            place = places_of_atoms(np.asarray(rows[ATOM])[gone > 0], self.before)
             if (place < 0).any():
                 raise InternalError("a bug: units left an atom that the ledger does not know; please report it")
             np.add.at(self.left, place, gone[gone > 0])
-            self.new = _new_atoms(work, night, told.filter(pa.array(gone == 0)))
+            self.new = _new_atoms(work, night, rows.filter(pa.array(gone == 0)))
         self.seen = work.read(SEEN) if work.has(SEEN) else None
         self._n = np.asarray(self.before["n"]).astype(np.int64)
         self._n_after = self._n - (self.left if night.mode != "disjoint" else 0)
@@ -376,23 +369,21 @@ class _Atoms:
 
 
 def _live_counts(atoms: pa.Table, night: Night) -> UnitCounts:
-    """Count live units that are released, and that are not."""
     if night.mode == "disjoint":
         return UnitCounts()
     n, is_out = np.asarray(atoms["n"]), np.asarray(atoms["last"]) == night.number
     return UnitCounts(released=int(n[is_out].sum()), withheld=int(n[~is_out].sum()))
 
 
-def _new_atoms(work: Work, night: Night, told: pa.Table) -> pa.Table:
-    """Make the new atoms, with the classes that the files have."""
-    if not told.num_rows:
+def _new_atoms(work: Work, night: Night, rows: pa.Table) -> pa.Table:
+    if not rows.num_rows:
         return no_atoms()
-    atoms, first, number = np.unique(np.asarray(told[ATOM]), return_index=True, return_inverse=True)
-    n = np.bincount(number, np.asarray(told["came"]), len(atoms)).astype(np.int64)
-    since = np.asarray(told["since"])[first]
+    atoms, first, number = np.unique(np.asarray(rows[ATOM]), return_index=True, return_inverse=True)
+    n = np.bincount(number, np.asarray(rows["came"]), len(atoms)).astype(np.int64)
+    since = np.asarray(rows["since"])[first]
     numbers, classes = _classes(work)
-    place = np.searchsorted(numbers, np.asarray(told["number"])[first])
-    if (numbers[np.minimum(place, len(numbers) - 1)] != np.asarray(told["number"])[first]).any():
+    place = np.searchsorted(numbers, np.asarray(rows["number"])[first])
+    if (numbers[np.minimum(place, len(numbers) - 1)] != np.asarray(rows["number"])[first]).any():
         raise InternalError("a bug: units came to an atom that no file has; please report it")
     nights = np.full(len(atoms), night.number, dtype=np.int32)
     return atoms_table(atoms, classes[place], n, since, nights)
@@ -402,8 +393,8 @@ def _classes(work: Work) -> tuple[UInt64s, Pairs]:
     """Read the classes of the files' new atoms, by their numbers in the series, in ascending order."""
     firsts = work.read(NUMBERING)
     numbers, classes = [], []
-    for one, table in work.gather_each(NEW_ATOMS):
-        numbers.append(from_number(np.asarray(table[ATOM]), firsts[one.maker]))
+    for sent, table in work.gather_each(NEW_ATOMS):
+        numbers.append(from_number(np.asarray(table[ATOM]), firsts[sent.maker]))
         classes.append(pairs_of(table, "k"))
     of_all = np.concatenate(numbers)
     order = np.argsort(of_all)
@@ -411,7 +402,6 @@ def _classes(work: Work) -> tuple[UInt64s, Pairs]:
 
 
 def _bundles(before: Pairs, after: Pairs, n: Ints) -> pa.Table:
-    """Merge equal pairs of classes, adding their units."""
     ends = np.concatenate([before, after], axis=1)
     distinct, number = np.unique(ends, axis=0, return_inverse=True)
     counts = np.bincount(number.reshape(-1), n, len(distinct)).astype(np.int64)
@@ -431,17 +421,17 @@ def _around(bundles: pa.Table, thin: Bools) -> pa.Table:
     return bundles.filter(pa.array(marked[0] | marked[1] | thin))
 
 
-def _change_counts(told: pa.Table | None, atoms: pa.Table, night: Night) -> dict[str, Any]:
+def _change_counts(rows: pa.Table | None, atoms: pa.Table, night: Night) -> dict[str, Any]:
     """Count ghosts, classes in which some, but fewer than k, changed in a column, and those with both.
 
     Beside a ghost nobody may change: those who do are none then, and those who do not are the whole class.
     """
-    if told is None:
+    if rows is None:
         return {"lone_changes": (0,) * len(night.columns)}
-    place = places_of_atoms(np.asarray(told[ATOM]), atoms)
+    place = places_of_atoms(np.asarray(rows[ATOM]), atoms)
     numbers, distinct = numbered_pairs(pairs_of(atoms, "k")[place])
     names = ["ghosts", *(f"n{j}" for j in range(len(night.compared)))]
-    ghosts, *changed = (np.bincount(numbers, np.asarray(told[name]), len(distinct)) for name in names)
+    ghosts, *changed = (np.bincount(numbers, np.asarray(rows[name]), len(distinct)) for name in names)
     lone = (int(np.sum((n > 0) & (n < night.k))) for n in changed[: len(night.columns)])
     exposed = (ghosts > 0) & np.any([n > 0 for n in changed], axis=0)
     return {"lone_changes": tuple(lone), "ghosts": int(ghosts.sum()), "exposed": int(np.sum(exposed))}

@@ -68,7 +68,6 @@ def empty_range(n_columns: int) -> pa.Table:
 
 
 def n_columns_of(schema: pa.Schema) -> int | None:
-    """Count the watched columns of a range's schema; None where it is no range's."""
     n_columns = len(schema) - len(_FIXED)
     return n_columns if n_columns >= 0 and schema.equals(range_schema(n_columns)) else None
 
@@ -120,7 +119,6 @@ def narrowed(numbers: UInt64s) -> pa.Array:
 
 
 def range_from(data: bytes) -> pa.Table | None:
-    """Decode a range; None for the bytes of anything else."""
     table = table_from(data)
     if table is None or len(table.schema) < len(_FIXED):
         return None
@@ -128,7 +126,6 @@ def range_from(data: bytes) -> pa.Table | None:
 
 
 def table_from(data: bytes) -> pa.Table | None:
-    """Decode an Arrow stream; None for the bytes of anything else."""
     try:
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
             return reader.read_all()

@@ -39,8 +39,6 @@ _NOT_COUNTED = "not counted, as ranges could not be read"
 
 @dataclass(frozen=True)
 class LedgerStatus:
-    """A ledger in a few numbers, from its newest document alone."""
-
     series: str
     url: str
     #: How many nights are committed; the last one's number is one less.
@@ -64,7 +62,6 @@ class LedgerStatus:
 
 
 def status_of(ledger: Ledger) -> LedgerStatus | None:
-    """Summarize a ledger; None before the first night."""
     head = ledger.head()
     if head is None:
         return None
@@ -197,7 +194,6 @@ class _Contents:
             return None
 
     def wrong_atoms(self) -> list[str]:
-        """Say what is wrong with the atoms, once all units are read."""
         if self.atoms is None or self.unreadable:
             return [_NOT_COUNTED]
         atom, since, last = (np.asarray(self.atoms[name]) for name in ("atom", "since", "last"))
@@ -235,7 +231,6 @@ class _Contents:
 
 
 def _n_wrong(table: pa.Table, stored_last: ShortInts, night: int) -> int:
-    """Count the units whose state, nights and atom contradict each other."""
     state, since, last = (table[name].to_numpy() for name in ("state", "since", "last"))
     # Who waits, or was erased while he did.
     is_waiting = (state == State.HELD) | ((state == State.FORGOTTEN) & (last == -1))
@@ -266,7 +261,6 @@ def _marks_check(ledger: Ledger) -> Check:
 
 
 def _chain_check(generations: list[Generation]) -> Check:
-    """Check that documents, which follow each other by digest, are of one series whose k never fell."""
     wrong = []
     for before, after in pairwise(generations):
         if after.key_fingerprint != before.key_fingerprint:

@@ -77,7 +77,6 @@ def _void(ledger: Ledger, head: Generation) -> Generation:
 def _empty_files(
     ledger: Ledger, night: int, frozen: Frozen
 ) -> tuple[tuple[tuple[RangeFile, ...], ...], tuple[RangeFile, ...]]:
-    """Write the files of a ledger without units: of one range of units, and one of atoms."""
     watched = sum(c.role == "confidential" for c in frozen.columns) if frozen.guarantee != "trace" else 0
     return ((ledger.write_range(night, 0, empty_range(watched)),),), (ledger.write_atoms(night, 0, no_atoms()),)
 

@@ -100,17 +100,14 @@ def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
             f"(got {len(spec.roles.quasi_identifiers)}); fill missing values in and set missing: error"
         )
     released = [c for c in columns if c.role in ("quasi_identifiers", "blocking", "confidential")]
-    kinds = {c.name: _kind_of(spec, c) for c in released if c.role == "quasi_identifiers"}
+    quasi = [c for c in released if c.role == "quasi_identifiers"]
+    kinds = {c.name: kind_of(c.name, c.type, spec.rounding.get(c.name, DEFAULT_ROUNDING)) for c in quasi}
     return FileSchema(
         columns=columns,
         kinds=tuple(kinds.values()),
         released_types=tuple(_released_type(spec, column, kinds) for column in released),
         _blocking=tuple(by_name[name] for name in spec.roles.blocking),
     )
-
-
-def _kind_of(spec: ReleaseSpec, column: Column) -> Kind:
-    return kind_of(column.name, column.type, spec.rounding.get(column.name, DEFAULT_ROUNDING))
 
 
 def _check_analyses(spec: ReleaseSpec, columns: dict[str, Column]) -> None:

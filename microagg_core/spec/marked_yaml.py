@@ -1,7 +1,8 @@
 """YAML as a tree that remembers the line of everything in it.
 
-Plain YAML 1.2: dates stay the text that was written, ``no`` and ``on`` are words, ``010`` is not eight, no
-tags and no key twice. A message never quotes the text of the file: what YAML stumbles over may be a password.
+Plain YAML 1.2: dates stay the text that was written, ``no`` and ``on`` are words, ``010`` is not eight, no tags and no
+key twice. A message never quotes the text of the file: what YAML stumbles over may be a password. By hand, as PyYAML's
+loader drops the lines that its nodes know; ruamel.yaml, which keeps them, quotes the text.
 """
 
 from __future__ import annotations

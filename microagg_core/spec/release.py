@@ -181,11 +181,8 @@ class Roles(Model):
                     yield (role, position), f"column {column!r} stands {twice}; give it one role"
                 seen.setdefault(column, role)
 
-    def by_role(self) -> list[tuple[str, Columns]]:
-        return [(role, getattr(self, role)) for role in type(self).model_fields]
-
     def role_of(self) -> dict[str, str]:
-        return {column: role for role, columns in self.by_role() for column in columns}
+        return {column: role for role in type(self).model_fields for column in getattr(self, role)}
 
 
 class Blocks(Model):

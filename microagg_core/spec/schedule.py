@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 
 from microagg_core.model import Model
 
+# The grammar of cron by hand: croniter comes with the extra prefect alone, and takes six fields and more besides.
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 #: The fields of a cron line: what each is, its least and its greatest number, and words for numbers from the least on.

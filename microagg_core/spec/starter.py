@@ -148,7 +148,7 @@ def _described(held: pa.DataType) -> str:
     if pa.types.is_nested(held) or isinstance(held, pa.BaseExtensionType):
         return "nested; cannot be released, so drop it"
     if kind := kind_for(held):
-        return kind.described(held)
+        return kind.words.format(held)
     return "bytes" if "binary" in str(held) else re.sub(r"[^ -~]", "?", str(held))
 
 

@@ -61,7 +61,8 @@ def imported(tree: ast.AST, known: Mapping[str, Path]) -> Iterator[tuple[int, st
             below = [f"{node.module}.{alias.name}" for alias in node.names]
             names = [name if name in known else node.module for name in below]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _MODULE_NAME.fullmatch(node.value):
-            names = [node.value]
+            # A folder is named where a registry looks for its members, none of which it knows.
+            names = [name for name in (node.value,) if name in known and known[name].name != "__init__.py"]
         yield from ((node.lineno, name) for name in names if name in known)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from microagg_core.spec.loading import load_spec
-from microagg_flows.commands.release import run
+from microagg_flows.command.commands.release import run
 from microagg_flows.stages import STAGES
 
 ROOT = Path(__file__).resolve().parents[2]

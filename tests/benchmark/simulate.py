@@ -27,7 +27,7 @@ from unittest.mock import patch
 from curve import drawn_curve
 
 from microagg_core.data.formats.reading import OPENING_BYTES, PART_BYTES
-from microagg_core.pages.forecast_report import bytes_in_words, forecast_stages, time_in_words
+from microagg_core.pages.plan_report import bytes_in_words, forecast_stages, time_in_words
 from microagg_core.release.sizing.description import Description, read_description, read_number
 from microagg_core.release.sizing.forecast import Forecast, Forecaster, place_of
 from microagg_core.release.sizing.tasks import MeasuredFigures, StepTasks, measured_figures

@@ -17,8 +17,7 @@ from microagg_core.errors import DataError, MicroaggError
 from microagg_core.release.records import MARKS
 from microagg_core.release.step import Receipt
 from microagg_core.release.steps.cuts import COUNT_LEAVES
-from microagg_core.series.marks import ARRIVAL, CLOSED, CODE_TYPE, WAITED, take_part
-from microagg_core.series.matching import MARK, marks_of
+from microagg_core.series.matching import ARRIVAL, CLOSED, MARK, WAITED, marks_of, take_part
 from releasing.runs import Release, data_digests, released_table, run_stages, start, write_release
 
 Codes = list[np.ndarray[Any, Any]]
@@ -27,7 +26,7 @@ TO_MEASURE = ("survey", "plan", "scatter", "anonymize", "validate", "measure")
 
 def drawn_codes(tables: list[pa.Table], shares: dict[int, float], seed: int = 7) -> Codes:
     rng = np.random.default_rng(seed)
-    return [rng.choice(list(shares), size=t.num_rows, p=list(shares.values())).astype(CODE_TYPE) for t in tables]
+    return [rng.choice(list(shares), size=t.num_rows, p=list(shares.values())).astype(np.uint8) for t in tables]
 
 
 def night(path: Path, codes: Codes) -> Release:
@@ -76,7 +75,7 @@ def test_hidden_records_leave_no_trace(tmp_path: Path, changes: dict[str, Any]) 
 
 def test_a_part_of_which_nothing_takes_part(tmp_path: Path) -> None:
     tables = [people(300), people(200, first=300)]
-    codes = [np.full(300, CLOSED, dtype=CODE_TYPE), np.full(200, ARRIVAL, dtype=CODE_TYPE)]
+    codes = [np.full(300, CLOSED, dtype=np.uint8), np.full(200, ARRIVAL, dtype=np.uint8)]
     run_stages(night(write_release(tmp_path / "night", tables), codes))
     run_stages(start(write_release(tmp_path / "alone", tables[1:])))
     digests = data_digests(tmp_path / "night" / "output")
@@ -120,7 +119,7 @@ def test_held_records_are_counted_and_the_gate_knows_them(tmp_path: Path) -> Non
 @pytest.mark.parametrize("arrivals", [0, 2], ids=["no arrival", "too few arrivals"])
 def test_a_night_without_a_block(tmp_path: Path, arrivals: int, undersized: str) -> None:
     tables = [people(40), people(30, first=40)]
-    codes = [np.full(t.num_rows, CLOSED, dtype=CODE_TYPE) for t in tables]
+    codes = [np.full(t.num_rows, CLOSED, dtype=np.uint8) for t in tables]
     codes[1][:arrivals] = ARRIVAL
     path = write_release(tmp_path, tables, blocks={"undersized": undersized})
     release = run_stages(night(path, codes), *TO_MEASURE)
@@ -134,7 +133,7 @@ def test_a_night_without_a_block(tmp_path: Path, arrivals: int, undersized: str)
 @pytest.mark.parametrize("rows", [[0, 90], [0, 0]])
 def test_a_night_whose_input_has_parts_without_a_record(tmp_path: Path, rows: list[int]) -> None:
     path = write_release(tmp_path, [people(90).slice(0, n) for n in rows])
-    release = run_stages(night(path, [np.full(n, CLOSED, dtype=CODE_TYPE) for n in rows]), *TO_MEASURE)
+    release = run_stages(night(path, [np.full(n, CLOSED, dtype=np.uint8) for n in rows]), *TO_MEASURE)
     survey = release.planned.survey
     assert (survey.rows_of_parts, survey.arrivals_of_parts) == (tuple(rows), (0, 0))
     assert all(check.passed for check in release.checks)
@@ -155,7 +154,7 @@ def test_quasi_identifiers_of_every_kind(tmp_path: Path, arrivals: int) -> None:
     notes = {"note": pa.array([i % 7 for i in range(90)]), "town": pa.array([i % 2 == 0 for i in range(90)])}
     tables = [pa.table({**KINDS, **notes})]
     roles = {"quasi_identifiers": list(KINDS), "blocking": ["town"], "confidential": ["note"]}
-    codes = [np.where(np.arange(90) < arrivals, ARRIVAL, CLOSED).astype(CODE_TYPE)]
+    codes = [np.where(np.arange(90) < arrivals, ARRIVAL, CLOSED).astype(np.uint8)]
     path = write_release(tmp_path, tables, roles=roles, blocks={"undersized": "suppress"}, missing="separate")
     release = run_stages(night(path, codes), *TO_MEASURE)
     assert all(check.passed for check in release.checks)
@@ -164,7 +163,7 @@ def test_quasi_identifiers_of_every_kind(tmp_path: Path, arrivals: int) -> None:
 
 @pytest.mark.parametrize("rows", [20, 40])
 def test_marks_of_another_number_of_records_stop_the_release(tmp_path: Path, rows: int) -> None:
-    marked = night(write_release(tmp_path, [people(30)]), [np.zeros(rows, dtype=CODE_TYPE)])
+    marked = night(write_release(tmp_path, [people(30)]), [np.zeros(rows, dtype=np.uint8)])
     with pytest.raises(DataError, match="changed while the release was made"):
         run_stages(marked)
 

@@ -34,13 +34,11 @@ DURATIONS = """
 
     @dataclass(frozen=True)
     class DurationKind(ExactKind):
+        words = "a span of time"
+
         @classmethod
         def takes(cls, arrow_type, declared):
             return pa.types.is_duration(arrow_type)
-
-        @classmethod
-        def described(cls, arrow_type):
-            return "a span of time"
 
         @property
         def whole_type(self):
@@ -62,12 +60,13 @@ TEXTS = """
     class TextKind(Kind):
         texts: tuple = ()
         claims = frozenset(CLAIMS)
+        needs_all_values = True
         NO_TRAITS = {}
         released_type = property(lambda self: self.source_type)
         applied_rule = property(lambda self: "type")
         unit = property(lambda self: Unit("texts", 1.0))
         takes = classmethod(lambda cls, arrow_type, declared: pa.types.is_string(arrow_type))
-        described = classmethod(lambda cls, arrow_type: "a text")
+        words = "a text"
 
         def refuse_rule(self):
             pass
@@ -244,3 +243,10 @@ def test_a_kind_without_a_mean_is_released_and_nothing_is_said_of_its_mean(
     page = (folder / "README.md").read_text()
     assert "Counts, sums and means of `age` over all records" in page
     assert "means of `record`" not in page and "mean of its group" in page and "one value for its group" in page
+
+
+def test_the_python_functions_mask_what_has_no_mean(add_module: AddModule) -> None:
+    add_module(KINDS, "texts", TEXTS.replace("CLAIMS", "{Claim.VALUE_OF_GROUP}"))
+    table = pa.table({"job": ["cook", "cook", "nurse", "smith", "smith", "weaver"], "age": [1.0, 1, 1, 9, 9, 9]})
+    masked = microaggregate(table, ["job", "age"], 3, "mdav").data
+    assert masked["job"].to_pylist() == ["cook"] * 3 + ["smith"] * 3

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from microagg_core.registry import forget
-from microagg_flows import commands
+from microagg_flows.command import commands
 from microagg_flows.command.cli import build_app
 
 WAVE = """

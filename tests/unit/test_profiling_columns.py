@@ -25,8 +25,8 @@ from microagg_core.profile.notations import (
     why_text,
 )
 from microagg_core.profile.profile import profile_of
-from microagg_core.profile.proposing import RoleProposal, proposed_roles
-from microagg_core.profile.understanding import understood
+from microagg_core.profile.proposals import RoleProposal, proposed_roles
+from microagg_core.profile.reading import understood
 
 TEXTS = st.one_of(
     st.sampled_from(NULL_WORDS),

@@ -14,9 +14,8 @@ import pytest
 
 from microagg_core.data.places import Input
 from microagg_core.errors import DataError, MicroaggError, SpecError
-from microagg_core.profile import sampling
-from microagg_core.profile.sampling import sampled
-from microagg_core.profile.understanding import understood
+from microagg_core.profile import reading
+from microagg_core.profile.reading import sampled, understood
 
 PEOPLE = [("name", "town", "age", "height"), ("Zoë", "Ayr", "41", "1.80"), ("José", "Bern", "39", "1.65")]
 PEOPLE += [(f"Renée {i}", "Cork", str(20 + i), f"1.{60 + i}") for i in range(20)]
@@ -86,8 +85,8 @@ def test_several_files_are_one_input(tmp_path: Path) -> None:
 
 def test_of_a_large_input_some_rows_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first of parts that lie evenly over it: never all of it."""
-    monkeypatch.setattr(sampling, "MOST_ROWS", 100)
-    monkeypatch.setattr(sampling, "_ROWS_OF_PLACES", 7 * 16)
+    monkeypatch.setattr(reading, "MOST_ROWS", 100)
+    monkeypatch.setattr(reading, "_ROWS_OF_PLACES", 7 * 16)
     for number in range(40):
         pq.write_table(pa.table({"x": range(number * 1000, number * 1000 + 10)}), tmp_path / f"{number:02}.parquet")
     sample = sampled(Input(url=str(tmp_path / "*.parquet")))

@@ -6,7 +6,10 @@ import shutil
 from importlib.metadata import version
 from pathlib import Path
 
+import pytest
+
 import microagg_core
+from microagg_core.registry import plug_in_versions
 from microagg_core.software import digest_of, software
 
 CORE = Path(microagg_core.__file__).parent
@@ -24,6 +27,15 @@ def test_it_names_the_versions_that_are_installed() -> None:
     }
     found["numpy"] = "changed by a caller"
     assert software()["numpy"] == version("numpy")
+
+
+def test_it_names_the_packages_that_add_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = tmp_path / "microagg_lines-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: microagg-lines\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text("[microagg.formats.inputs]\nlines = microagg_lines\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert plug_in_versions() == {"microagg-lines": "1.2"}
 
 
 def test_the_same_sources_have_the_same_digest_wherever_they_lie(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Commands, and what they have in common: their options, the record of the call, and how it ends.
 
-A command is a function in a module of :mod:`microagg_flows.commands`, made one by :func:`command`. These modules are
-loaded for ``microagg --help``, so they import what takes time in their functions.
+A command is a function in a module of :mod:`microagg_flows.command.commands`, made one by :func:`command`. These
+modules are loaded for ``microagg --help``, so they import what takes time in their functions.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from microagg_flows.command.call import Call, Command, Group, SaidError, writing
 from microagg_flows.interrupts import end_now, is_requested, orderly
 from microagg_flows.process import forgiving, remove_current
 
-_COMMANDS = "microagg_flows.commands"
+_COMMANDS = "microagg_flows.command.commands"
 _QUIET_SETTINGS = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",

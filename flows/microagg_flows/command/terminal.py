@@ -10,8 +10,14 @@ from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.statistics import readable
 from microagg_core.inspect.check import Check
 from microagg_core.pages.comparison_report import EXPECTED_HEADER, Expectation
-from microagg_core.pages.forecast_report import STAGE_HEADER, forecast_rows, forecast_stages, loss_rows
-from microagg_core.pages.plan_report import BlockLine, PlanReport
+from microagg_core.pages.plan_report import (
+    STAGE_HEADER,
+    BlockLine,
+    PlanReport,
+    forecast_rows,
+    forecast_stages,
+    loss_rows,
+)
 from microagg_core.pages.release_report import ATTRIBUTE_HEADER, attribute_rows, summary_rows
 from microagg_core.pages.risk_report import (
     COLUMN_HEADER,

@@ -16,7 +16,7 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.utilities.callables import parameter_schema
 
 from microagg_core.errors import ClusterError, SpecError
-from microagg_flows.commands.deploy import Deployable
+from microagg_flows.prefect_side import Deployable
 from microagg_flows.prefect_side.artifacts import tags_of
 from microagg_flows.prefect_side.cleaning import clean_flow
 from microagg_flows.prefect_side.flow import release_flow

@@ -8,7 +8,6 @@ nearest multiple does not fit the column's type, by less than all of it.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -19,7 +18,6 @@ from microagg_core.data.kinds.contract import CLAIMS_OF_A_MEAN, DEFAULT_ROUNDING
 from microagg_core.group.metrics.moments import Groups, Moments, Origin, offsets_from
 
 
-@dataclass(frozen=True)
 class AveragedKind(Kind):
     """A quasi-identifier whose groups get their mean: in the column's own type or, by the rule ``none``, as a float."""
 

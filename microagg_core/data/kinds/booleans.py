@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -14,20 +13,17 @@ from microagg_core.data.kinds.contract import Declaration, Ticks
 from microagg_core.data.kinds.exact import ExactKind
 
 
-@dataclass(frozen=True)
 class BooleanKind(ExactKind):
     """Truth values. The mean as a float is the share of true ones, which the Python functions give."""
 
     has_float_means: ClassVar[bool] = True
     is_compared: ClassVar[bool] = False
 
+    words: ClassVar[str] = "{}"
+
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         return bool(pa.types.is_boolean(arrow_type))
-
-    @classmethod
-    def described(cls, arrow_type: pa.DataType) -> str:
-        return str(arrow_type)
 
     @property
     def whole_type(self) -> pa.DataType:

@@ -79,6 +79,10 @@ class Kind(ABC):
 
     #: What holds of released values; :mod:`microagg_core.data.kinds.registry` tries it on :meth:`examples`.
     claims: ClassVar[frozenset[Claim]]
+    #: What such a column holds, in words; its Arrow type stands in braces.
+    words: ClassVar[str]
+    #: Whether ticks follow from all values of the file, such as places in a dictionary; see :meth:`more_traits`.
+    needs_all_values: ClassVar[bool] = False
     #: Whether the mean of such a column can be a float, which is what the Python functions give.
     has_float_means: ClassVar[bool] = False
     #: Whether pandas may hold such a column as objects of Python.
@@ -94,11 +98,6 @@ class Kind(ABC):
     @abstractmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         """Tell whether a column that is declared so and has this Arrow type is of this kind."""
-
-    @classmethod
-    @abstractmethod
-    def described(cls, arrow_type: pa.DataType) -> str:
-        """Say what such a column holds."""
 
     @abstractmethod
     def refuse_rule(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -14,17 +13,14 @@ from microagg_core.data.kinds.exact import ExactKind
 _MILLISECONDS = 86_400_000
 
 
-@dataclass(frozen=True)
 class DateKind(ExactKind):
     may_be_objects: ClassVar[bool] = True
+
+    words: ClassVar[str] = "a date"
 
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         return bool(pa.types.is_date(arrow_type))
-
-    @classmethod
-    def described(cls, arrow_type: pa.DataType) -> str:
-        return "a date"
 
     @property
     def _is_in_days(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +17,6 @@ from microagg_core.data.tables.ordering import ranks
 _MAX_NARROW_DIGITS = 18  # that always fit 64 bits
 
 
-@dataclass(frozen=True)
 class DecimalKind(ExactKind):
     """Decimals; their ticks are Python's whole numbers where 64 bits could be too few."""
 
@@ -26,13 +24,11 @@ class DecimalKind(ExactKind):
     may_be_float: ClassVar[bool] = True
     may_be_objects: ClassVar[bool] = True
 
+    words: ClassVar[str] = "{}, a number"
+
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         return bool(pa.types.is_decimal(arrow_type))
-
-    @classmethod
-    def described(cls, arrow_type: pa.DataType) -> str:
-        return f"{arrow_type}, a number"
 
     @property
     def whole_type(self) -> pa.DataType:

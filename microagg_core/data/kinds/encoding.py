@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.data.kinds.contract import Kind, Ticks
-from microagg_core.data.kinds.registry import unrounded_kind
+from microagg_core.data.kinds.registry import completed, unrounded_kind
 from microagg_core.errors import DataError
 from microagg_core.group.bounds import Certificate
 from microagg_core.group.metrics.moments import Groups, Moments, Origin, middle, standardized, steadied
@@ -89,6 +89,8 @@ def finite_ticks(name: Hashable, array: pa.Array) -> tuple[Kind, Ticks, Ints]:
         DataError: a column that has no mean, or holds infinite values.
     """
     kind = unrounded_kind(name, array.type)
+    if kind.needs_all_values:
+        kind = completed(kind, array)
     values, missing = kind.ticks(array)
     if not kind.finite(values).all():
         raise DataError(f"quasi-identifier {name!r} has infinite values; remove or replace them first")

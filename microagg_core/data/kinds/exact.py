@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import decimal
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -19,7 +18,6 @@ from microagg_core.errors import SpecError
 from microagg_core.group.metrics.moments import Groups, Origin, offsets_from, whole_means
 
 
-@dataclass(frozen=True)
 class ExactKind(AveragedKind):
     """A quasi-identifier whose values Arrow keeps as whole numbers of 64 bits or less, and which is released as such.
 

@@ -35,13 +35,11 @@ class FloatKind(AveragedKind):
     has_float_means: ClassVar[bool] = True
     NO_TRAITS: ClassVar[Traits] = 0
 
+    words: ClassVar[str] = "{}, a number"
+
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         return bool(pa.types.is_floating(arrow_type))
-
-    @classmethod
-    def described(cls, arrow_type: pa.DataType) -> str:
-        return f"{arrow_type}, a number"
 
     def refuse_rule(self) -> None:
         """Floats can be rounded by any rule."""

@@ -95,6 +95,14 @@ def _broken(of: type[Kind], arrow_type: pa.DataType) -> str:
         return f"fails on examples of {arrow_type} ({type(error).__name__}: {error})"
 
 
+def completed(kind: Kind, values: pa.Array) -> Kind:
+    """Complete a kind by all values of its column, which are at hand."""
+    rough, missing = kind.ticks(values)
+    there = rough[~missing]
+    traits = kind.all_traits([kind.more_traits(kind.NO_TRAITS, values, there)])
+    return kind.for_input(traits, kind.input_moments(traits, kind.moments(there)))
+
+
 def broken_claim(kind: Kind) -> str:
     """Say what a kind claims and does not keep, tried on its examples; nothing where it keeps all.
 
@@ -104,10 +112,8 @@ def broken_claim(kind: Kind) -> str:
     """
     values = kind.examples()
     values = values.take(pc.sort_indices(values))
-    rough, missing = kind.ticks(values)
-    traits = kind.all_traits([kind.more_traits(kind.NO_TRAITS, values, rough)])
-    kind = kind.for_input(traits, kind.input_moments(traits, kind.moments(rough)))
-    ticks, _ = kind.ticks(values)
+    kind = completed(kind, values)
+    ticks, missing = kind.ticks(values)
     if missing.any() or not kind.finite(ticks).all() or not np.isfinite(kind.offsets(ticks, 0)).all():
         return f"makes no numbers of examples of {values.type}"
     numbers = np.arange(len(values))

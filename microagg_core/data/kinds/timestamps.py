@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,15 +13,12 @@ from microagg_core.data.kinds.exact import ExactKind
 _TICKS_OF_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
-@dataclass(frozen=True)
 class TimestampKind(ExactKind):
+    words: ClassVar[str] = "a timestamp"
+
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         return bool(pa.types.is_timestamp(arrow_type))
-
-    @classmethod
-    def described(cls, arrow_type: pa.DataType) -> str:
-        return "a timestamp"
 
     @property
     def whole_type(self) -> pa.DataType:

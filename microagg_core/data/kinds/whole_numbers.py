@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
@@ -11,7 +10,6 @@ from microagg_core.data.kinds.contract import Declaration
 from microagg_core.data.kinds.exact import ExactKind
 
 
-@dataclass(frozen=True)
 class WholeNumberKind(ExactKind):
     """Integers: a tick is a one.
 
@@ -22,13 +20,11 @@ class WholeNumberKind(ExactKind):
     has_float_means: ClassVar[bool] = True
     may_be_float: ClassVar[bool] = True
 
+    words: ClassVar[str] = "{}, a number"
+
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         return bool(pa.types.is_integer(arrow_type))
-
-    @classmethod
-    def described(cls, arrow_type: pa.DataType) -> str:
-        return f"{arrow_type}, a number"
 
     @property
     def whole_type(self) -> pa.DataType:

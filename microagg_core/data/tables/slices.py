@@ -273,10 +273,6 @@ class Slices(Sequence[Slice]):
     def to_bytes(self) -> bytes:
         return self.array.tobytes()
 
-    def of_objects(self, *objects: int) -> Slices:
-        """Those of some of their makers' objects."""
-        return Slices(self.array[np.isin(self.array["object"], objects)])
-
     def by_destination(self, n: int) -> list[Slices]:
         """Those for each of the destinations 0 to n-1, in the order of their makers and objects."""
         array = self.array

@@ -96,13 +96,7 @@ class AlgorithmInfo:
     slowdown: Callable[[Mapping[str, Any]], float] = lambda params: 1.0
 
     def check_parameters(self, params: Mapping[str, Any]) -> None:
-        """Raise ValueError, with a sentence, for a parameter that is unknown or out of its range.
-
-        >>> from microagg_core.group.algorithms import algorithms
-        >>> algorithms()["mdav"].check_parameters({"gamma": 1})
-        Traceback (most recent call last):
-        ValueError: mdav takes no parameter 'gamma'
-        """
+        """Raise ValueError, with a sentence, for a parameter that is unknown or out of its range."""
         parameters = {parameter.name: parameter for parameter in self.parameters}
         problems = []
         for name, value in params.items():
@@ -114,12 +108,7 @@ class AlgorithmInfo:
             raise ValueError("; ".join(problems))
 
     def with_defaults(self, params: Mapping[str, Any]) -> dict[str, float | str]:
-        """Check the parameters and give all of them, the missing ones at their defaults.
-
-        >>> from microagg_core.group.algorithms import algorithms
-        >>> algorithms()["v_mdav"].with_defaults({})
-        {'gamma': 0.2}
-        """
+        """Check the parameters and give all of them, the missing ones at their defaults."""
         self.check_parameters(params)
         given = {parameter.name: params.get(parameter.name, parameter.default) for parameter in self.parameters}
         return {name: value if isinstance(value, str) else float(value) for name, value in given.items()}
@@ -147,12 +136,7 @@ class AlgorithmInfo:
         return replace(self, cost_seconds=seconds, memory_bytes=memory)
 
     def refuses(self, k: int, p: int) -> str | None:
-        """Say, in a sentence, why this k or this number of attributes cannot be done, or None.
-
-        >>> from microagg_core.group.algorithms import algorithms
-        >>> algorithms()["mdav"].refuses(1, 4)
-        'mdav needs a k of at least 2 (got 1)'
-        """
+        """Say, in a sentence, why this k or this number of attributes cannot be done, or None."""
         if k < self.min_k:
             return f"{self.name} needs a k of at least {self.min_k} (got {k})"
         if self.max_k is not None and k > self.max_k:
@@ -169,12 +153,7 @@ class AlgorithmInfo:
         return None
 
     def refuses_records(self, n: int) -> str | None:
-        """Say, in a sentence, why this number of records cannot be done, or None.
-
-        >>> from microagg_core.group.algorithms import algorithms
-        >>> algorithms()["exhaustive"].refuses_records(834)
-        'exhaustive takes at most 20 records (got 834); choose another algorithm, or smaller blocks'
-        """
+        """Say, in a sentence, why this number of records cannot be done, or None."""
         if self.max_records is None or n <= self.max_records:
             return None
         most = f"{self.name} takes at most {self.max_records} records (got {n})"

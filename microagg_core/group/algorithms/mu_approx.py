@@ -55,12 +55,7 @@ def _grown(X: Floats, k: int, seed: int) -> SpanningTrees:
 
 
 def spanning_trees(X: Floats, k: int, seed: int = 0) -> SpanningTrees:
-    """Make the trees of mu-Approx from X, an (n, p) array of finite numbers, n >= k >= 2.
-
-    >>> import numpy as np
-    >>> spanning_trees(np.array([[0.0], [1.0], [7.0], [9.0]]), 2).heads.tolist()
-    [-1, 0, -1, 2]
-    """
+    """Make the trees of mu-Approx from X, an (n, p) array of finite numbers, n >= k >= 2."""
     from microagg_core.group.labels import private_copy
 
     return _grown(private_copy(X), k, seed)

@@ -390,7 +390,7 @@ def minimum_factor(X: Floats, *, engine: str = "auto", neighbours: int = _NEIGHB
     X is an (n, p) array of finite numbers, n >= 2, taken as it is given. ``engine`` is "networkx" (all pairs at
     once: for few records), "blossom" (candidate pairs, from each record's ``neighbours`` nearest, then a proof
     over all others) or "auto", which chooses by n. All give the same whole weight; the same input gives the same
-    groups. What exactly is proved is told in :mod:`microagg_core.group.factor.minimum`. ValueError for anything else.
+    groups. The head of this module says what exactly is proved. ValueError for anything else.
 
     >>> found = minimum_factor(np.array([[0.0], [1.0], [10.0], [12.0], [13.0]]))
     >>> found.labels.tolist(), found.certificate.sse, found.certificate.weight

@@ -33,11 +33,7 @@ _FEW = 24
 
 
 def distinct(groups: Ints, n: int) -> Ints:
-    """Keep each group once, its records ascending; of n records.
-
-    >>> distinct(np.array([[2, 0, -1], [2, 1, 0], [0, 2, -1]]), 3).tolist()
-    [[0, 1, 2], [0, 2, -1]]
-    """
+    """Keep each group once, its records ascending; of n records."""
     rows = np.unique(np.sort(np.where(groups < 0, n, groups), axis=1), axis=0)
     return np.where(rows == n, -1, rows)
 
@@ -295,11 +291,7 @@ class Optimum:
 
     @property
     def gap(self) -> float:
-        """Part of the SSE that could still be saved, at most: (sse - bound) / sse, 0 where rounding alone is left.
-
-        >>> Optimum(np.array([0, 0]), sse=2.0, bound=1.5, rounds=1, groups=1, odd_sets=0).gap
-        0.25
-        """
+        """Part of the SSE that could still be saved, at most: (sse - bound) / sse, 0 where rounding alone is left."""
         gap = 1 - self.bound / self.sse if self.sse > 0 else 0.0
         return gap if gap > _CLOSED else 0.0
 

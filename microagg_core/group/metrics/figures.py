@@ -21,11 +21,7 @@ class _Given(BaseModel):
         return {name: value for name, value in plain(self).items() if name in self.model_fields_set}
 
     def n_unknown(self) -> int:
-        """Count the figures that this version does not know, in it and in its parts.
-
-        >>> Figures.model_validate({"gap": 1, "x": 2, "attributes": {"age": {"y": 3}}}).n_unknown()
-        2
-        """
+        """Count the figures that this version does not know, in it and in its parts."""
         held = [value for name in type(self).model_fields for value in _parts(getattr(self, name))]
         return len(self.model_extra or ()) + sum(part.n_unknown() for part in held)
 
@@ -106,11 +102,7 @@ class Figures(_Given):
 
     @property
     def of_grouped(self) -> Figures:
-        """Figures of the records that this release grouped: all records, but in a night that carries others.
-
-        >>> Figures(records=100, arrivals=Figures(records=7)).of_grouped
-        Figures(records=7)
-        """
+        """Figures of the records that this release grouped: all records, but in a night that carries others."""
         return self if self.arrivals is None else self.arrivals
 
     def shown(self, name: str) -> str:

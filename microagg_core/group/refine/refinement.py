@@ -28,11 +28,7 @@ _POWER = 2
 
 
 def sse_of_labels(X: Floats, labels: Ints) -> float:
-    """Add up squared distances of records to their group's mean, computed from nothing but both.
-
-    >>> sse_of_labels(np.array([[0.0], [2.0], [5.0], [5.0]]), np.array([0, 0, 1, 1]))
-    2.0
-    """
+    """Add up squared distances of records to their group's mean, computed from nothing but both."""
     return float(np.sum((X - group_means(X, labels)[labels]) ** 2))
 
 
@@ -89,11 +85,6 @@ def affordable_optimum(records: Records, k: int, effort: str | float) -> Optimum
     """Find the best groups of two and three places, with their proof; None where that is too much or not wanted.
 
     It stops by counts, not by the clock, so that the same records give the same groups on every machine.
-
-    >>> import numpy as np
-    >>> records = Records.of(np.array([[0.0], [1.0], [10.0], [12.0], [13.0]]), 2)
-    >>> affordable_optimum(records, 2, "thorough").gap, affordable_optimum(records, 2, "fast")
-    (0.0, None)
     """
     n, p = records.Z.shape
     if effort != "thorough" or not optimum_is_affordable(n, p, k):

@@ -68,8 +68,8 @@ class Sharing:
     def _groups(self) -> Groups:
         return _groups_of(self._combination)
 
-    def among(self, some: Bools) -> Groups:
-        return self._groups if some.all() else _groups_of(self._combination[some])
+    def among(self, rows: Bools) -> Groups:
+        return self._groups if rows.all() else _groups_of(self._combination[rows])
 
 
 def outside_ranges(kind: Kind, came: pa.ChunkedArray, released: pa.ChunkedArray, sharing: Sharing) -> int:

@@ -172,9 +172,9 @@ def _means(x: Floats, y: Floats, x_places: Floats, y_places: Floats) -> tuple[Me
     differs = (np.diff(x) > 0) | (np.diff(y) > 0)
     first = np.flatnonzero(np.concatenate([np.ones(min(len(x), 1), dtype=np.bool_), differs]))
     records = np.diff(first, append=len(x))
-    some = np.unique(np.linspace(0, len(first) - 1, min(len(first), _MOST_MEANS)).round().astype(np.int64))
-    shown_x, shown_y = _rounded(x[first[some]], x_places), _rounded(y[first[some]], y_places)
-    return tuple(Mean(*mean) for mean in zip(shown_x, shown_y, records[some].tolist(), strict=True))
+    shown = np.unique(np.linspace(0, len(first) - 1, min(len(first), _MOST_MEANS)).round().astype(np.int64))
+    shown_x, shown_y = _rounded(x[first[shown]], x_places), _rounded(y[first[shown]], y_places)
+    return tuple(Mean(*mean) for mean in zip(shown_x, shown_y, records[shown].tolist(), strict=True))
 
 
 def _rounded(values: Floats, places: NDArray[np.float64]) -> list[float]:

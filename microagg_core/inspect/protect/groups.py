@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -91,9 +91,9 @@ class BlockDemands:
             without=np.array([0.0 if whole is None else whole.counts[0] / whole.total for whole in used]),
             values=values,
             starts=np.cumsum(values) - values,
-            cumulative=np.concatenate([found.cumulative for found in looked_up]),
-            prefix=np.concatenate([found.prefix for found in looked_up]),
-            passed=np.stack([found.passed for found in looked_up]),
+            cumulative=np.concatenate([whole.cumulative for whole in looked_up]),
+            prefix=np.concatenate([whole.prefix for whole in looked_up]),
+            passed=np.stack([whole.passed for whole in looked_up]),
             room=np.empty(n, dtype=np.int64),
         )
 
@@ -120,11 +120,11 @@ class BlockDemands:
 
     def impossible(self) -> Demand | None:
         """Find a demand that the block as one group does not hold, so that no groups of it can."""
-        whole = np.zeros(len(self.codes[0]), dtype=np.int64)
-        for demand, codes, distribution in zip(self.demands, self.codes, self.wholes, strict=True):
-            if demand.broken(codes, whole, distribution)[0]:
-                return demand
-        return None
+        block, columns = (
+            np.zeros(len(self.codes[0]), dtype=np.int64),
+            zip(self.demands, self.codes, self.wholes, strict=True),
+        )
+        return next((demand for demand, codes, whole in columns if demand.broken(codes, block, whole)[0]), None)
 
 
 def broken_by_groups(rules: Rules, labels: Ints) -> Floats:
@@ -221,7 +221,7 @@ def with_left_over(X: Floats, labels: Ints, rules: Rules) -> Ints:
     joining: dict[int, list[int]] = {}
     for record, groups in zip(left.tolist(), near.tolist(), strict=True):
         members = [[*order[bounds[g] : bounds[g + 1]].tolist(), *joining.get(g, []), record] for g in groups]
-        broken = [broken_by(rules, np.array(some), len(some)) for some in members]
+        broken = [broken_by(rules, np.array(group), len(group)) for group in members]
         chosen = groups[int(np.argmin(broken))]
         joining.setdefault(chosen, []).append(record)
         labels[record] = chosen
@@ -263,20 +263,20 @@ class _Block:
 def protected_groups(
     X: Floats, labels: Ints, k: int, demands: BlockDemands, effort: str | float, seed: int
 ) -> Protected:
-    """Groups of at least k that hold all demands, from those of an algorithm.
+    """Make groups of at least k that hold all demands, from those of an algorithm.
 
     Args:
         X: (n, p) finite numbers, on the scale of the loss.
         labels: the algorithm's groups, 0 to g-1.
         k: the least number of records of a group.
-        demands: which the block as one group holds; see :meth:`~.block.BlockDemands.impossible`.
+        demands: which the block as one group holds; see :meth:`BlockDemands.impossible`.
         effort: of refinement, "off", "fast", "thorough", or seconds.
         seed: decides what refinement draws.
     """
     n = len(X)
     if n < 2 * k:
-        one = np.zeros(n, dtype=np.int64)
-        return Protected(one, one)
+        whole = np.zeros(n, dtype=np.int64)
+        return Protected(whole, whole)
     count = min(n - 1, _NEAR_OF_LARGE if n > _LARGE else _NEAR)
     records = Records.of(X, count)
     ordered = demands.taken(records.order)
@@ -305,8 +305,7 @@ def ways(Z: Floats, labels: Ints, k: int, demands: BlockDemands, near: ShortInts
         by_way["mend"], n_broken = _mended(Z, labels, rules, near)
         if is_large and n_broken <= _MENDED * n_groups:
             return by_way
-    for name, groups in _t_first(Z, k, demands, rules):
-        by_way[name] = groups
+    by_way |= _t_first(Z, k, demands, rules)
     if not is_large or not by_way:
         by_way["merge"] = joined(Z, labels, rules)
         gathered = gather_k_first(np.ascontiguousarray(Z.T), _seeds(Z), k, _WALK * k, rules)
@@ -324,13 +323,13 @@ def _mended(Z: Floats, labels: Ints, rules: Rules, near: ShortInts) -> tuple[Int
     return joined(Z, groups.label, rules), int((broken > 0).sum())
 
 
-def _t_first(Z: Floats, k: int, demands: BlockDemands, rules: Rules) -> Iterator[tuple[str, Ints]]:
-    for j, demand in enumerate(demands.demands):
-        if demand.t is None:
-            continue
-        groups = t_first(Z, k, demands.codes[j], least_strata(len(Z), demands.closeness_left(j)), rules)
-        if groups is not None:
-            yield f"t-first {demand.column}", groups
+def _t_first(Z: Floats, k: int, demands: BlockDemands, rules: Rules) -> dict[str, Ints]:
+    of_columns = {
+        f"t-first {demand.column}": t_first(Z, k, codes, least_strata(len(Z), demands.closeness_left(j)), rules)
+        for j, (demand, codes) in enumerate(zip(demands.demands, demands.codes, strict=True))
+        if demand.t is not None
+    }
+    return {name: groups for name, groups in of_columns.items() if groups is not None}
 
 
 def least_strata(n: int, t: float) -> int:

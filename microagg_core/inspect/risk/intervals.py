@@ -84,10 +84,10 @@ def _figures(
     figures = {}
     for limit, counts, jointly in zip(limits, each, every.tolist(), strict=True):
         shares = [share(n, of) for n, of in zip(counts.tolist(), total.values.tolist(), strict=True)]
-        known = [figure for figure in shares if figure is not None]
+        counted = [figure for figure in shares if figure is not None]
         figures[f"{limit:g}"] = {
             "all": share(jointly, total.asked),
-            "columns_mean": share(sum(known), len(known)),
+            "columns_mean": share(sum(counted), len(counted)),
             "columns": dict(zip(names, shares, strict=True)),
         }
     return figures

@@ -69,7 +69,9 @@ class Uniqueness(RiskMeasure[Alone]):
         after = share(total.after, total.records)
         if not total.looked:
             return {"before": None, "after": after}
-        known = [[names[j] for j in attributes] for attributes in knowledge(len(names))]
+        knows = [[names[j] for j in attributes] for attributes in knowledge(len(names))]
         shares = [share(n, total.looked) for n in total.before.tolist()]
-        by_knowledge = [{"knows": knows, "before": alone} for knows, alone in zip(known, shares, strict=True)]
+        by_knowledge = [
+            {"knows": names_known, "before": alone} for names_known, alone in zip(knows, shares, strict=True)
+        ]
         return {"before": shares[0], "after": after, "by_knowledge": by_knowledge}

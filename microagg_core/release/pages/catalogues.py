@@ -1,4 +1,8 @@
-"""Describe a release to catalogues: Croissant, Data Package and DDI-Codebook."""
+"""Describe a release to catalogues: Croissant, Data Package and DDI-Codebook.
+
+Written by hand: mlcroissant, frictionless and dplib-py read and check such documents in the tests, and would bring some
+forty packages to whoever makes a release.
+"""
 
 from __future__ import annotations
 

@@ -81,8 +81,6 @@ class AttackReport:
 
 @dataclass(frozen=True)
 class SolvedRecords:
-    """Solved records of one release: their rows, in the order of its parts, and the computed values."""
-
     rows: Ints
     values: Floats
 
@@ -128,7 +126,6 @@ def attack(urls: Sequence[str], columns: Sequence[str] = (), storage_options: di
 def attack_evidence(
     releases: Sequence[Evidence], described: tuple[AttackedRelease, ...], names: ColumnsOfAttack
 ) -> Attack:
-    """Attack releases that have been read."""
     k = min(release.k for release in described)
     matching = match_records(releases)
     pairs = [_attack_pair(releases, places, k, matching) for places in _described_pairs(len(releases))]
@@ -219,7 +216,6 @@ def _names(manifest: Manifest, role: str) -> list[str]:
 
 
 def _shared(manifests: Sequence[Manifest], role: str) -> tuple[str, ...]:
-    """List a role's columns that all releases have in one comparable type."""
     comparable = [
         {(column.name, _type_of(column)) for column in manifest.columns if column.role == role}
         for manifest in manifests

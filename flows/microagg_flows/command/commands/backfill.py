@@ -100,7 +100,7 @@ class _Days:
 
     def _make(self, order: Order, direct: bool) -> None:
         """Make one day's release, a run of its own with a record of its own."""
-        from microagg_flows.commands.release import make_release
+        from microagg_flows.command.commands.release import make_release
         from microagg_flows.record import RunRecord
 
         log, whole = self._record.log, self._record

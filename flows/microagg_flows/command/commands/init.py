@@ -32,9 +32,8 @@ def init(
     A file that is not understood has no spec written for it, and exit code 3.
     """
     from microagg_core.errors import SpecError
-    from microagg_core.profile.profile import profile_of
+    from microagg_core.profile.profile import WIDTH, profile_lines, profile_of
     from microagg_core.profile.starting import left_to_decide, starter_of
-    from microagg_core.profile.wording import WIDTH, profile_lines
 
     if output.exists():
         raise SpecError(f"{output} exists already; remove it or choose another name with --output")
