@@ -117,7 +117,7 @@ class StepsDone:
     @staticmethod
     def _same(makers: Iterable[dict[int, Receipt]], output: Output[Any], place: int) -> tuple[Piece, ...]:
         receipts = (receipts[place] for receipts in makers if place in receipts)
-        return tuple(piece for receipt in receipts for piece in receipt.pieces if piece.output == output.name)
+        return tuple(piece for receipt in receipts for piece in receipt.own_pieces if piece.output == output.name)
 
     # --- What was done ---
 
@@ -138,7 +138,7 @@ class StepsDone:
         """List objects that tasks wrote, step by step and in the order of their numbers."""
         names = {output.name for output in outputs}
         receipts = self.receipts(*self.steps.values())
-        return self.run.pieces(p for receipt in receipts for p in receipt.pieces if p.output in names)
+        return self.run.pieces(p for receipt in receipts for p in receipt.own_pieces if p.output in names)
 
     def has(self, output: Output[Any]) -> bool:
         return bool(self.written(output).pieces)
