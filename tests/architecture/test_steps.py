@@ -8,8 +8,7 @@ from pathlib import Path
 from microagg_core.runner import companions, steps, steps_table
 
 README = Path(__file__).resolve().parents[2] / "flows" / "README.md"
-#: The flow writes these for all tasks, from what earlier steps wrote; drawn rows come from scattering where a page is to
-#: be made.
+#: The flow writes these for all tasks, from what earlier steps wrote; drawn rows come from scattering where a page is made.
 SEVERAL_MAKERS = {"candidate", "origins", "notes", "looked", "drawn-rows"}
 
 
