@@ -88,7 +88,7 @@ def rebuild_ledger(
     sound = last_sound(ledger)
     n_sound = sound.night + 1 if sound else 0
     kept = [ledger.generation(night) for night in range(n_sound)]
-    late = _late_nights(releases, {one.layout for one in kept if one.kind != "void"}, n_sound)
+    late = _late_nights(releases, {generation.layout for generation in kept if generation.kind != "void"}, n_sound)
     for published in late[:1]:
         _refuse_withdrawn(published, tombstones)
     moved = move_aside(ledger, n_sound)

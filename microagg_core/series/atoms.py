@@ -149,21 +149,21 @@ def with_atoms(units: pa.Table, atoms: pa.Table) -> pa.Table:
     last[goes_with & is_known] = np.asarray(atoms["last"])[place[goes_with & is_known]]
     klass = np.zeros((units.num_rows, 2), dtype=np.uint64)
     klass[is_known] = pairs_of(atoms, "k")[place[is_known]]
-    told = {**as_columns(traces_of(atom, state, last), "t"), **as_columns(klass, "k"), "last": pa.array(last)}
+    columns = {**as_columns(traces_of(atom, state, last), "t"), **as_columns(klass, "k"), "last": pa.array(last)}
     others = {name: units[name] for name in units.column_names if name != "last"}
-    return pa.table({**others, **told})
+    return pa.table({**others, **columns})
 
 
-def counts_of(told: pa.Table, night: int) -> UnitCounts:
+def counts_of(units: pa.Table, night: int) -> UnitCounts:
     """Count a range's units by state after a night, from :func:`with_atoms`.
 
     >>> from microagg_core.series.units import empty_range
     >>> counts_of(with_atoms(empty_range(0), no_atoms()), 3).units
     0
     """
-    state = np.asarray(told["state"])
+    state = np.asarray(units["state"])
     live = state == State.LIVE
-    released = int((live & (np.asarray(told["last"]) == night)).sum())
+    released = int((live & (np.asarray(units["last"]) == night)).sum())
     return UnitCounts(
         released=released,
         withheld=int(live.sum()) - released,

@@ -228,8 +228,8 @@ def join_part(work: Work) -> int:
     """Send what the files have of one input part's records to the ranges of units."""
     plan, firsts = load_planned(work), work.read(NUMBERING)
     tables = [
-        table.set_column(1, ATOM, pa.array(from_number(np.asarray(table[ATOM]), firsts[one.maker])))
-        for one, table in work.gather_each(ARRIVED)
+        table.set_column(1, ATOM, pa.array(from_number(np.asarray(table[ATOM]), firsts[sent.maker])))
+        for sent, table in work.gather_each(ARRIVED)
     ]
     tables += [table for _, table in work.gather_each(EXCEPTIONS)]
     if not tables:

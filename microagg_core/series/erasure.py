@@ -133,10 +133,10 @@ class Erasure:
         files, n_ranges = [], len(self.before.atoms)
         for number in range(n_ranges):
             before = self.ledger.read_atoms(self.before, number, n_ranges)
-            mine = range_of_atoms(atom, n_ranges) == number
-            place = places_of_atoms(atom[mine], before)
+            is_own = range_of_atoms(atom, n_ranges) == number
+            place = places_of_atoms(atom[is_own], before)
             n = np.bincount(place, minlength=before.num_rows).astype(np.int64)
-            released = np.bincount(place, is_out[mine], before.num_rows) > 0
+            released = np.bincount(place, is_out[is_own], before.num_rows) > 0
             last = np.where(released, self.night, np.asarray(before["last"])).astype(np.int32)
             since = np.asarray(before["since"])
             table = atoms_table(np.asarray(before["atom"]), pairs_of(before, "k"), n, since, last)

@@ -125,5 +125,5 @@ def held_back(atom: Ints, changed: Bools, beside_ghosts: Bools, k: int) -> Bools
     [[True, True]]
     """
     counts = [np.bincount(atom, changed[:, j], len(beside_ghosts)) for j in range(changed.shape[1])]
-    some = [(count > 0) & ((count < k) | beside_ghosts) for count in counts]
-    return np.column_stack(some) if some else np.zeros((len(beside_ghosts), 0), dtype=np.bool_)
+    held = [(count > 0) & ((count < k) | beside_ghosts) for count in counts]
+    return np.column_stack(held) if held else np.zeros((len(beside_ghosts), 0), dtype=np.bool_)

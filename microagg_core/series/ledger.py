@@ -111,8 +111,8 @@ class Ledger:
         """Read the atoms of one of ``n_ranges`` ranges, which may be more than the generation has."""
         ratio = _ratio(number, n_ranges, len(generation.atoms))
         table = self.read_atoms_file(generation.atoms[number // ratio], generation.night)
-        mine = range_of_atoms(np.asarray(table["atom"]), n_ranges) == number
-        return table if ratio == 1 else table.filter(pa.array(mine))
+        is_own = range_of_atoms(np.asarray(table["atom"]), n_ranges) == number
+        return table if ratio == 1 else table.filter(pa.array(is_own))
 
     def ranges_of_units(self, generation: Generation) -> Iterator[pa.Table]:
         return (self.read_range(generation, i, generation.n_ranges) for i in range(generation.n_ranges))

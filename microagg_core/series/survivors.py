@@ -80,16 +80,16 @@ class Survivors:
         if rows.marks is None:
             return
         codes = np.asarray(rows.marks[CODE])
-        mine = np.flatnonzero(survive(codes))
-        atoms = np.asarray(self._atoms.slice(self._read, len(codes)))[mine].astype(np.uint64)
+        own = np.flatnonzero(survive(codes))
+        atoms = np.asarray(self._atoms.slice(self._read, len(codes)))[own].astype(np.uint64)
         self._read += len(codes)
         names = [column.name for column in self._plan.context.schema.confidential]
-        confidential = rows.whole.select(names).take(pa.array(mine)).combine_chunks()
-        whose = {RECORD: pa.array(rows.all_records[mine]), ATOM: pa.array(atoms)}
+        confidential = rows.whole.select(names).take(pa.array(own)).combine_chunks()
+        whose = {RECORD: pa.array(rows.all_records[own]), ATOM: pa.array(atoms)}
         place = range_of_atoms(atoms, self._night.n_atom_ranges)
         values = {f"c{j}": column for j, column in enumerate(confidential.columns)}
         self._values.add(pa.table({**whose, **values}), place)
-        self._digests.add(pa.table({**whose, **self._digests_of(confidential, codes[mine])}), place)
+        self._digests.add(pa.table({**whose, **self._digests_of(confidential, codes[own])}), place)
 
     def _digests_of(self, confidential: pa.Table, codes: NDArray[Any]) -> dict[str, pa.Array]:
         rows, values = confidential_digests(self._plan.context, self._night, self._key, confidential)
@@ -397,9 +397,9 @@ class _Carried:
         earlier = self._work.gather(RECALLED_ROWS)
         if earlier is None:
             raise _lost()
-        theirs_dated = dated(pairs_of(earlier, "k"), np.asarray(earlier[_NIGHT]))
-        theirs, first = np.unique(_with_row(theirs_dated, np.asarray(earlier["row"])), axis=0, return_index=True)
-        place = positions_in(_with_row(self._dated(self._atom[needing]), row[needing]), theirs)
+        classes_dated = dated(pairs_of(earlier, "k"), np.asarray(earlier[_NIGHT]))
+        released, first = np.unique(_with_row(classes_dated, np.asarray(earlier["row"])), axis=0, return_index=True)
+        place = positions_in(_with_row(self._dated(self._atom[needing]), row[needing]), released)
         if (place < 0).any():
             raise _lost()
         then[needing] = first[place]

@@ -288,17 +288,17 @@ class _Atoms:
     file holds atoms.
     """
 
-    def __init__(self, work: Work, night: Night, told: pa.Table | None) -> None:
+    def __init__(self, work: Work, night: Night, rows: pa.Table | None) -> None:
         self.night, self.before = night, night.read_atoms(work.number)
         self.left = np.zeros(self.before.num_rows, dtype=np.int64)
         self.new = no_atoms()
-        if told is not None:
-            gone = np.asarray(told["left"])
-            place = places_of_atoms(np.asarray(told[ATOM])[gone > 0], self.before)
+        if rows is not None:
+            gone = np.asarray(rows["left"])
+            place = places_of_atoms(np.asarray(rows[ATOM])[gone > 0], self.before)
             if (place < 0).any():
                 raise InternalError("a bug: units left an atom that the ledger does not know; please report it")
             np.add.at(self.left, place, gone[gone > 0])
-            self.new = _new_atoms(work, night, told.filter(pa.array(gone == 0)))
+            self.new = _new_atoms(work, night, rows.filter(pa.array(gone == 0)))
         self.seen = work.read(SEEN) if work.has(SEEN) else None
         self._n = np.asarray(self.before["n"]).astype(np.int64)
         self._n_after = self._n - (self.left if night.mode != "disjoint" else 0)
@@ -375,15 +375,15 @@ def _live_counts(atoms: pa.Table, night: Night) -> UnitCounts:
     return UnitCounts(released=int(n[is_out].sum()), withheld=int(n[~is_out].sum()))
 
 
-def _new_atoms(work: Work, night: Night, told: pa.Table) -> pa.Table:
-    if not told.num_rows:
+def _new_atoms(work: Work, night: Night, rows: pa.Table) -> pa.Table:
+    if not rows.num_rows:
         return no_atoms()
-    atoms, first, number = np.unique(np.asarray(told[ATOM]), return_index=True, return_inverse=True)
-    n = np.bincount(number, np.asarray(told["came"]), len(atoms)).astype(np.int64)
-    since = np.asarray(told["since"])[first]
+    atoms, first, number = np.unique(np.asarray(rows[ATOM]), return_index=True, return_inverse=True)
+    n = np.bincount(number, np.asarray(rows["came"]), len(atoms)).astype(np.int64)
+    since = np.asarray(rows["since"])[first]
     numbers, classes = _classes(work)
-    place = np.searchsorted(numbers, np.asarray(told["number"])[first])
-    if (numbers[np.minimum(place, len(numbers) - 1)] != np.asarray(told["number"])[first]).any():
+    place = np.searchsorted(numbers, np.asarray(rows["number"])[first])
+    if (numbers[np.minimum(place, len(numbers) - 1)] != np.asarray(rows["number"])[first]).any():
         raise InternalError("a bug: units came to an atom that no file has; please report it")
     nights = np.full(len(atoms), night.number, dtype=np.int32)
     return atoms_table(atoms, classes[place], n, since, nights)
@@ -393,8 +393,8 @@ def _classes(work: Work) -> tuple[UInt64s, Pairs]:
     """Read the classes of the files' new atoms, by their numbers in the series, in ascending order."""
     firsts = work.read(NUMBERING)
     numbers, classes = [], []
-    for one, table in work.gather_each(NEW_ATOMS):
-        numbers.append(from_number(np.asarray(table[ATOM]), firsts[one.maker]))
+    for sent, table in work.gather_each(NEW_ATOMS):
+        numbers.append(from_number(np.asarray(table[ATOM]), firsts[sent.maker]))
         classes.append(pairs_of(table, "k"))
     of_all = np.concatenate(numbers)
     order = np.argsort(of_all)
@@ -421,17 +421,17 @@ def _around(bundles: pa.Table, thin: Bools) -> pa.Table:
     return bundles.filter(pa.array(marked[0] | marked[1] | thin))
 
 
-def _change_counts(told: pa.Table | None, atoms: pa.Table, night: Night) -> dict[str, Any]:
+def _change_counts(rows: pa.Table | None, atoms: pa.Table, night: Night) -> dict[str, Any]:
     """Count ghosts, classes in which some, but fewer than k, changed in a column, and those with both.
 
     Beside a ghost nobody may change: those who do are none then, and those who do not are the whole class.
     """
-    if told is None:
+    if rows is None:
         return {"lone_changes": (0,) * len(night.columns)}
-    place = places_of_atoms(np.asarray(told[ATOM]), atoms)
+    place = places_of_atoms(np.asarray(rows[ATOM]), atoms)
     numbers, distinct = numbered_pairs(pairs_of(atoms, "k")[place])
     names = ["ghosts", *(f"n{j}" for j in range(len(night.compared)))]
-    ghosts, *changed = (np.bincount(numbers, np.asarray(told[name]), len(distinct)) for name in names)
+    ghosts, *changed = (np.bincount(numbers, np.asarray(rows[name]), len(distinct)) for name in names)
     lone = (int(np.sum((n > 0) & (n < night.k))) for n in changed[: len(night.columns)])
     exposed = (ghosts > 0) & np.any([n > 0 for n in changed], axis=0)
     return {"lone_changes": tuple(lone), "ghosts": int(ghosts.sum()), "exposed": int(np.sum(exposed))}

@@ -37,19 +37,19 @@ def night_checks(tonight: Tonight, bundles: Callable[[], pa.Table]) -> list[Chec
     night, traces = tonight.night, tonight.atoms
     checks = [_ledger_check(tonight.wrong)]
     if night.mode != "independent":
-        below = sum(one.units_below for one in traces)
+        below = sum(notes.units_below for notes in traces)
         right = f"every history of releases is shared by at least {night.k} units"
         detail = f"{below} units have a history of releases that fewer than k={night.k} units share"
         checks.append(Check("trace-k", not below, detail if below else right))
         checks.append(_pairs_check(night, traces, bundles))
     if night.columns:
-        lone = [sum(one.lone_changes[j] for one in traces) for j in range(len(night.columns))]
+        lone = [sum(notes.lone_changes[j] for notes in traces) for j in range(len(night.columns))]
         broken = [f"{n} classes of {name!r}" for name, n in zip(night.columns, lone, strict=True) if n]
         right = f"in no class did some, but fewer than {night.k}, units change in a column"
         detail = f"some units changed, but fewer than k={night.k}, in {', '.join(broken)}"
         checks.append(Check("change-k", not broken, detail if broken else right))
     if night.leavers == "ghosts" and night.n_carried:
-        exposed = sum(one.exposed for one in traces)
+        exposed = sum(notes.exposed for notes in traces)
         right = "beside somebody who left nobody has another value than in the last release"
         detail = f"{exposed} classes hold somebody who left, and somebody whose values changed"
         checks.append(Check("leavers", not exposed, detail if exposed else right))
@@ -63,7 +63,7 @@ def _pairs_check(night: Night, traces: Sequence[TraceNotes], bundles: Callable[[
     graph of classes tell, as long as it is small enough to be cut; where it is not, nobody can say, and that is no yes.
     """
     name, right = "pairs", f"no sum over this release and the last is about fewer than {night.least_k} units"
-    if not any(one.thin_bundles for one in traces):
+    if not any(notes.thin_bundles for notes in traces):
         return Check(name, True, right)
     pairs = bundles()
     n = np.minimum(np.asarray(pairs["n"]), night.least_k)
@@ -75,16 +75,16 @@ def _pairs_check(night: Night, traces: Sequence[TraceNotes], bundles: Callable[[
     return Check(name, weakest is None, right if weakest is None else detail)
 
 
-def _ledger_check(wrong: GateCounts) -> Check:
+def _ledger_check(counts: GateCounts) -> Check:
     problems = [
-        (wrong.unknown, "released records are none of the input's units"),
-        (wrong.again, "units are released that never may be again"),
-        (wrong.moved, "units are not in the class in which they were released last"),
-        (wrong.altered, "units have values that are neither tonight's nor those of their last release"),
-        (wrong.split, "groups of earlier releases are released in part, or hold more units than they had"),
+        (counts.unknown, "released records are none of the input's units"),
+        (counts.again, "units are released that never may be again"),
+        (counts.moved, "units are not in the class in which they were released last"),
+        (counts.altered, "units have values that are neither tonight's nor those of their last release"),
+        (counts.split, "groups of earlier releases are released in part, or hold more units than they had"),
     ]
-    said = "; ".join(f"{n} {what}" for n, what in problems if n)
-    return Check("ledger", not said, said or "every unit is released as its earlier releases allow")
+    wrong = "; ".join(f"{n} {problem}" for n, problem in problems if n)
+    return Check("ledger", not wrong, wrong or "every unit is released as its earlier releases allow")
 
 
 def weakest_cut(before: Pairs, after: Pairs, k: int) -> int | None:
@@ -135,8 +135,8 @@ def _contracted(ends: Ints, units: Ints, k: int) -> tuple[Ints, Ints]:
     while (heavy := units >= k).any():
         vertices, numbers = np.unique(ends, return_inverse=True)
         numbers = numbers.reshape(ends.shape)
-        one, other = numbers[heavy].T
-        joined = coo_array((np.ones(len(one), dtype=np.int8), (one, other)), shape=(len(vertices), len(vertices)))
+        left, right = numbers[heavy].T
+        joined = coo_array((np.ones(len(left), dtype=np.int8), (left, right)), shape=(len(vertices), len(vertices)))
         _, parts = connected_components(joined, directed=False)
         ends, units = _merged_edges(parts.astype(np.int64)[numbers], units)
     return ends, units
@@ -144,9 +144,9 @@ def _contracted(ends: Ints, units: Ints, k: int) -> tuple[Ints, Ints]:
 
 def _graph(ends: Ints, units: Ints) -> Graph:
     graph: Graph = {}
-    for (one, other), weight in zip(ends.tolist(), units.tolist(), strict=True):
-        graph.setdefault(one, {})[other] = weight
-        graph.setdefault(other, {})[one] = weight
+    for (left, right), weight in zip(ends.tolist(), units.tolist(), strict=True):
+        graph.setdefault(left, {})[right] = weight
+        graph.setdefault(right, {})[left] = weight
     return graph
 
 
@@ -192,8 +192,8 @@ def _joined(graph: Graph, tied: dict[int, int]) -> Graph:
     joined: Graph = {}
     for vertex, edges in graph.items():
         for other, units in edges.items():
-            one, two = tied[vertex], tied[other]
-            if one != two:
-                ends = joined.setdefault(one, {})
-                ends[two] = ends.get(two, 0) + units
+            left, right = tied[vertex], tied[other]
+            if left != right:
+                ends = joined.setdefault(left, {})
+                ends[right] = ends.get(right, 0) + units
     return joined

@@ -89,7 +89,7 @@ def test_a_variable_of_numba_that_changes_while_a_process_runs_changes_no_target
 
 def test_a_changed_kernel_is_compiled_anew_wherever_it_lies(filled: Path, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "microagg_core", tmp_path / "microagg_core", ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "microagg_core" / "refine" / "added.py").write_text(
+    (tmp_path / "microagg_core" / "group" / "refine" / "added.py").write_text(
         "from microagg_core.kernels.machine_code.jit import jit\n\n@jit\ndef one():\n    return 1\n"
     )
     where = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"

@@ -73,7 +73,7 @@ def first_failure(copy: Path, tests: str, cache: Path | None) -> tuple[int, str]
     except subprocess.TimeoutExpired:
         return 1, "took too long"
     lines = [line for line in run.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return run.returncode, (lines or run.stdout.splitlines() or [""])[-1]
+    return run.returncode, (lines or run.stderr.splitlines() or run.stdout.splitlines() or [""])[-1]
 
 
 def tried(fault: Fault, copy: Path) -> Outcome:
@@ -88,7 +88,8 @@ def tried(fault: Fault, copy: Path) -> Outcome:
         code, line = first_failure(copy, fault.tests, cache)
     if cache:
         shutil.rmtree(cache, ignore_errors=True)
-    verdict = {0: "MISSED", 1: "caught"}.get(code, "NO TESTS" if code == 5 else "caught")
+    # Anything else is no test that noticed: files that are gone, modules that cannot be imported.
+    verdict = {0: "MISSED", 1: "caught"}.get(code, "BROKEN")
     return Outcome(fault, verdict, time.monotonic() - begun, line)
 
 
@@ -123,8 +124,7 @@ def main() -> int:
             outcome = tried(fault, copy)
             outcomes.append(outcome)
             print(f"{number:3} {outcome.verdict:8} {outcome.seconds:5.0f} s  {fault.area:8} {fault.what}", flush=True)
-            if outcome.verdict != "caught":
-                print(f"      {outcome.detail}", flush=True)
+            print(f"      {outcome.detail}", flush=True)
     caught = sum(outcome.verdict == "caught" for outcome in outcomes)
     print(f"{caught} of {len(outcomes)} faults caught")
     return int(caught < len(outcomes))

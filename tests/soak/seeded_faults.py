@@ -184,7 +184,7 @@ FAULTS = (
     Fault("flows", "a key waits for ever", "return by_itself, ~by_itself & (waited > 0)",
           "return by_itself, ~by_itself & (waited > rows)", "microagg_core/blocks tests/unit/test_holding.py"),
     Fault("flows", "a busy store is given up at once", '"SlowDown", "ServiceUnavailable",', '"ServiceUnavailable",',
-          "tests/unit/test_storage_patience.py tests/integration/test_storage_stores.py", "failures"),
+          "tests/integration/test_storage_stores.py -k busy", "failures"),
     Fault("flows", "a process that is there is gone", "somebody else's, so it is there\n        return False",
           "somebody else's, so it is there\n        return True",
           "tests/integration/test_storage_removals.py tests/integration/test_cleaning.py"),

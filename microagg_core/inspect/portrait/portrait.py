@@ -88,14 +88,7 @@ def fewest_records(k: int) -> int:
 def portrait_of(
     promise: Promise, noted: Portrayed | None, statistics: LossStatistics | None, left_out: Sequence[str] = ()
 ) -> Portrait:
-    """Make the portrait of a release.
-
-    Args:
-        promise: what is released.
-        noted: of all files of arrivals; None where there is none.
-        statistics: of all records that were grouped; None where none was.
-        left_out: sentences on what is not in the files.
-    """
+    """Make the portrait of a release; of no file of arrivals, or of no grouped record, there is little to show."""
     noted = noted or _nobody(promise)
     regressions, remarks = regressions_of(promise, noted.analyses, fewest_records(promise.k))
     columns = [

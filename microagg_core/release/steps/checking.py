@@ -187,13 +187,8 @@ def run_checks(
 ) -> list[Check]:
     """Have the gate compare what was noted of the files with what was noted of the input.
 
-    Args:
-        run: in whose folder it stays what the files show of what is demanded besides k.
-        planned: what is released.
-        files: what was noted of them.
-        parts: the same of the input.
-        used: the distributions that workers were told.
-        carried: the files of survivors, which come after those of arrivals.
+    ``used`` are the distributions that workers were told. What the files show of what is demanded besides k stays in
+    the run's folder.
     """
     promise = promise_of(planned, used)
     if carried is not None:

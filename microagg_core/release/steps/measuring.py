@@ -23,7 +23,7 @@ from microagg_core.group.metrics.statistics import LossStatistics, losses_of, si
 from microagg_core.inspect.gate import Inspected, measures
 from microagg_core.inspect.portrait.contract import Portrait
 from microagg_core.inspect.portrait.portrait import Portraying, portrait_of
-from microagg_core.inspect.published import figures_of_few, figures_of_night, published_figures
+from microagg_core.inspect.published import MOST_DIGITS, figures_of_few, figures_of_night, published_figures, to_digits
 from microagg_core.inspect.risk.labels import Labels
 from microagg_core.release.planned import Planned
 from microagg_core.release.step import Pieces
@@ -59,14 +59,7 @@ class Measured:
 def measure_release(
     planned: Planned, anonymized: Pieces, files: Inspected, carried: CarriedFiles | None = None
 ) -> Measured:
-    """Combine what the blocks lost with what the files give away.
-
-    Args:
-        planned: what is released.
-        anonymized: what was written of the blocks.
-        files: what was noted of the files.
-        carried: the files of survivors, behind those of arrivals.
-    """
+    """Combine what the blocks lost with what the files give away; ``carried`` are those of survivors."""
     numbers, kinds, rows = range(planned.outline.n_partitions), planned.encoding.kinds, int(planned.outline.rows.sum())
     risk = combine_risk(planned, files)
 
@@ -128,15 +121,6 @@ def combine_portrait(
     return portrait_of(promise_of(planned), noted, statistics, left_out)
 
 
-def rounded(value: float, direction: str, digits: int = 6) -> float:
-    """Round in one of decimal's directions, so that no claim gets stronger.
-
-    >>> rounded(12.3456789, decimal.ROUND_FLOOR), rounded(12.3456712, decimal.ROUND_CEILING)
-    (12.3456, 12.3457)
-    """
-    return float(decimal.Context(prec=digits, rounding=direction).plus(decimal.Decimal(value)))
-
-
 def proved_figures(statistics: LossStatistics, blocks: pa.Table) -> Figures:
     """Prove of ``sse`` a lower bound, and the gap to it in percent of the loss; and say what made the groups.
 
@@ -146,7 +130,7 @@ def proved_figures(statistics: LossStatistics, blocks: pa.Table) -> Figures:
     """
     sse = losses_of(statistics).sse
     total = math.fsum(np.asarray(blocks["lower_bound"]).tolist())
-    bound = min(rounded(total * _SHRINK, decimal.ROUND_FLOOR), significant(sse))
+    bound = min(to_digits(total * _SHRINK, MOST_DIGITS, decimal.ROUND_FLOOR), significant(sse))
     figures = Figures(lower_bound=bound, gap=significant(gap_percent(sse, bound))) | _choices(blocks)
     figures |= Figures(refined=bool(np.any(np.asarray(blocks["improved"]))))
     return figures | Figures(certificate=_certificate(blocks)) if "bound" in blocks.column_names else figures
@@ -159,9 +143,9 @@ def _certificate(blocks: pa.Table) -> CertificateFigures:
     return CertificateFigures(
         sse=significant(whole.sse),
         weight=significant(whole.weight),
-        bound=rounded(whole.bound, decimal.ROUND_FLOOR),
-        optimum_at_least=rounded(whole.optimum_at_least, decimal.ROUND_FLOOR),
-        ratio=rounded(whole.ratio, decimal.ROUND_CEILING) if math.isfinite(whole.ratio) else None,
+        bound=to_digits(whole.bound, MOST_DIGITS, decimal.ROUND_FLOOR),
+        optimum_at_least=to_digits(whole.optimum_at_least, MOST_DIGITS, decimal.ROUND_FLOOR),
+        ratio=to_digits(whole.ratio, MOST_DIGITS, decimal.ROUND_CEILING) if math.isfinite(whole.ratio) else None,
     )
 
 

@@ -53,8 +53,8 @@ class _Tree:
             yield self.order[start:end]
 
 
-def bridges(one: Ints, other: Ints, charges: Floats, root: int) -> Bridges:
-    """Find the bridges among the edges from ``one[i]`` to ``other[i]``; vertices are the rows of ``charges``.
+def bridges(left: Ints, right: Ints, charges: Floats, root: int) -> Bridges:
+    """Find the bridges among the edges from ``left[i]`` to ``right[i]``; vertices are the rows of ``charges``.
 
     What is beyond a bridge never contains the root.
 
@@ -62,9 +62,9 @@ def bridges(one: Ints, other: Ints, charges: Floats, root: int) -> Bridges:
     >>> bridges(*ends, np.array([[1.0], [2.0], [4.0], [8.0]]), root=0).charges.ravel().tolist()
     [12.0, 8.0]
     """
-    tree = _tree(one, other, len(charges), root)
-    edge_above = _edges_above(one, other, tree)
-    words = _cycle_words(one, other, edge_above, len(tree.above))
+    tree = _tree(left, right, len(charges), root)
+    edge_above = _edges_above(left, right, tree)
+    words = _cycle_words(left, right, edge_above, len(tree.above))
     totals = np.vstack([charges, np.zeros_like(charges[:1])])
     for level in tree.levels():
         above = tree.above[level]
@@ -74,25 +74,25 @@ def bridges(one: Ints, other: Ints, charges: Floats, root: int) -> Bridges:
     return Bridges(edge_above[far], far, totals[far])
 
 
-def _tree(one: Ints, other: Ints, n: int, root: int) -> _Tree:
+def _tree(left: Ints, right: Ints, n: int, root: int) -> _Tree:
     """Span every component by a tree below the vertex ``n``; the root is the top of its own."""
-    n_components, component = connected_components(_graph(one, other, n), directed=False)
+    n_components, component = connected_components(_graph(left, right, n), directed=False)
     tops = np.empty(n_components, dtype=np.int64)
     tops[component[::-1]] = np.arange(n)[::-1]
     tops[component[root]] = root
-    whole = _graph(np.r_[one, np.full(n_components, n)], np.r_[other, tops], n + 1)
+    whole = _graph(np.r_[left, np.full(n_components, n)], np.r_[right, tops], n + 1)
     order, above = breadth_first_order(whole, n, directed=False)
     return _Tree(order.astype(np.int64), above.astype(np.int64))
 
 
-def _graph(one: Ints, other: Ints, n: int) -> csr_array:
-    return csr_array(coo_array((np.ones(len(one), dtype=np.int32), (one, other)), shape=(n, n)))
+def _graph(left: Ints, right: Ints, n: int) -> csr_array:
+    return csr_array(coo_array((np.ones(len(left), dtype=np.int32), (left, right)), shape=(n, n)))
 
 
-def _edges_above(one: Ints, other: Ints, tree: _Tree) -> Ints:
+def _edges_above(left: Ints, right: Ints, tree: _Tree) -> Ints:
     """Find the edge from each vertex to its parent, any of parallel ones; -1 where there is none."""
     n = len(tree.above)
-    ends, first = np.unique(np.minimum(one, other) * n + np.maximum(one, other), return_index=True)
+    ends, first = np.unique(np.minimum(left, right) * n + np.maximum(left, right), return_index=True)
     edges = np.full(n, -1, dtype=np.int64)
     hung = np.flatnonzero((tree.above >= 0) & (tree.above < n - 1))
     above = tree.above[hung]
@@ -100,14 +100,14 @@ def _edges_above(one: Ints, other: Ints, tree: _Tree) -> Ints:
     return edges
 
 
-def _cycle_words(one: Ints, other: Ints, edge_above: Ints, n: int) -> UInt64s:
-    outside = np.ones(len(one), dtype=np.bool_)
+def _cycle_words(left: Ints, right: Ints, edge_above: Ints, n: int) -> UInt64s:
+    outside = np.ones(len(left), dtype=np.bool_)
     outside[edge_above[edge_above >= 0]] = False
     # From the operating system's chance: nobody can make a graph that deceives it.
     drawn = np.random.default_rng().integers(0, 2**64, size=(int(outside.sum()), 2), dtype=np.uint64)
     words = np.zeros((n, 2), dtype=np.uint64)
-    np.bitwise_xor.at(words, one[outside], drawn)
-    np.bitwise_xor.at(words, other[outside], drawn)
+    np.bitwise_xor.at(words, left[outside], drawn)
+    np.bitwise_xor.at(words, right[outside], drawn)
     return words
 
 
@@ -196,8 +196,8 @@ class _Equations:
         """Settle the bridges of each pair of releases, until no pair solves anything more."""
         n_before = -1
         while n_before < (n_before := int(self.solved.sum())) and (self._n_alike == 1).any():
-            for one, other in combinations(range(self._n_releases), 2):
-                self._settle_bridges(one, other)
+            for left, right in combinations(range(self._n_releases), 2):
+                self._settle_bridges(left, right)
                 self._settle_lonely()
 
     def settle(self, records: Ints, values: Floats) -> None:
@@ -211,12 +211,12 @@ class _Equations:
         rows = np.flatnonzero(is_new[self._record])
         np.subtract.at(self._rest, self._group[rows], self.values[self._record[rows]])
 
-    def _settle_bridges(self, one: int, other: int) -> None:
+    def _settle_bridges(self, left: int, right: int) -> None:
         absent = len(self._rest)
-        groups = [self._group_in(release, absent) for release in (one, other)]
+        groups = [self._group_in(release, absent) for release in (left, right)]
         edges = np.flatnonzero(~self.solved & ((groups[0] < absent) | (groups[1] < absent)))
-        sign = np.where(self._release_of_group == one, 1.0, -1.0)
-        in_pair = (self._release_of_group == one) | (self._release_of_group == other)
+        sign = np.where(self._release_of_group == left, 1.0, -1.0)
+        in_pair = (self._release_of_group == left) | (self._release_of_group == right)
         charges = np.vstack([np.where(in_pair, sign, 0.0)[:, None] * self._rest, np.zeros_like(self._rest[:1])])
         cut = bridges(groups[0][edges], groups[1][edges], charges, root=absent)
         # Beyond a bridge every other record stands in one equation of either release, and cancels.

@@ -94,8 +94,7 @@ def step(
     """
     from microagg_core.plain import to_plain
     from microagg_flows.releasing import Order
-    from microagg_flows.step_by_step.going_on import go_on
-    from microagg_flows.step_by_step.one_task import do_task
+    from microagg_flows.stepping import do_task, go_on
 
     claim_limits()
     if number is None:
