@@ -84,7 +84,8 @@ class StepsDone:
                 name: [(maker, slices.by_destination(n)) for maker, slices in sent] for name, sent in received.items()
             }
         same = (*step.same, *(output for one in companions for output in one.same))
-        makers = [self._receipts[name] for name, one in self.steps.items() if one.per == step.per]
+        others = (other for other in self.steps.values() if other.per == step.per and other.name != step.name)
+        makers = [self._receipts[other.name] for other in others]
         tasks = []
         for place in range(n):
             read = tuple(self._same(makers, output, place) for output in same)
