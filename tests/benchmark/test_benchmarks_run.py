@@ -71,7 +71,7 @@ def test_work_bytes_runs() -> None:
     assert header.split()[-4:] == ["writes", "kB", "reads", "kB"]
     columns = [[float(line.split()[i]) for line in kinds] for i in (1, 2, 3, 4)]
     assert [sum(column) for column in columns] == pytest.approx([float(x) for x in whole.split()[1:]], abs=len(kinds))
-    assert any(line.startswith("scatter/part-N-N.slices") for line in kinds)
+    assert any(line.startswith("scatter/scattered-N.slices") for line in kinds)
     assert "objects," in objects and "scatter" in seconds
 
 

@@ -287,20 +287,25 @@ def flip(path: Path) -> None:
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
-READ_BEFORE = {"anonymized/partition-00000.slices", "plan/context.json", "plan/routes.slices"}
+READ_BEFORE = {
+    "anonymize/anonymized-00000.slices",
+    "context/context-*.json",
+    "routes/routes-*.slices",
+    "survey-result/survey-result-*.json",
+}
 
 
 @pytest.mark.parametrize(
     ("stage", "damaged"),
     [
         ("scatter", "scatter/*.slices"),
-        ("anonymize", "anonymized/partition-00000.slices"),
-        ("anonymize", "candidate/part-*.parquet"),
-        ("anonymize", "candidate/origins-*.arrows"),
-        ("validate", "candidate/part-*.parquet"),
-        ("plan", "plan/routes.slices"),
-        ("plan", "plan/context.json"),
-        ("survey", "survey/survey.json"),
+        ("anonymize", "anonymize/anonymized-00000.slices"),
+        ("anonymize", "assemble/candidate-*.bytes"),
+        ("anonymize", "assemble/origins-*.arrows"),
+        ("validate", "assemble/candidate-*.bytes"),
+        ("plan", "routes/routes-*.slices"),
+        ("plan", "context/context-*.json"),
+        ("survey", "survey-result/survey-result-*.json"),
     ],
 )
 def test_damage_in_the_work_area_is_made_good(

@@ -118,7 +118,7 @@ def test_a_link_beside_the_releases_does_no_harm(spec: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "place", ["runs", "runs/{key}", "runs/{key}/scatter", "runs/{key}/scatter/part-00000-00000.slices"]
+    "place", ["runs", "runs/{key}", "runs/{key}/scatter", "runs/{key}/scatter/scattered-00000.slices"]
 )
 def test_nothing_is_written_or_read_through_a_link_in_the_work_area(place: str, spec: Path, tmp_path: Path) -> None:
     folder = precious(tmp_path)

@@ -13,6 +13,7 @@ import pytest
 from inputs.people import people
 from microagg_core.errors import GateError, InterruptionError, SpecError, StorageError, TransientStorageError
 from microagg_core.pages.release_report import release_document, summary_rows
+from microagg_core.release.pieces import sealed, unsealed
 from microagg_core.release.revisions import read_manifest
 from microagg_core.release.verify import verify
 from microagg_core.software import software
@@ -61,8 +62,8 @@ def run_again(path: Path, **how: Any) -> tuple[Release, list[str]]:
 
 def other_software(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the package had been changed and its libraries too."""
-    for user in ("audit", "publishing"):
-        monkeypatch.setattr(f"microagg_core.release.steps.{user}.software", lambda: OTHER_SOFTWARE)
+    for user in ("audit", "facts"):
+        monkeypatch.setattr(f"microagg_core.release.{user}.software", lambda: OTHER_SOFTWARE)
 
 
 # --- recognised and mended -------------------------------------------------------------------------------------
@@ -282,10 +283,11 @@ def test_only_what_the_gate_read_is_published_whatever_the_work_area_says_later(
     release = start(write_release(tmp_path, [people(400)]))
     run_stages(release, "survey", "plan", "scatter", "anonymize", "validate", "measure")
     run = tmp_path / "work" / release.layout.folder
-    candidate, notes = run / "assemble" / "candidate-00000.bytes", run / "check-files" / "notes-00000.json"
+    candidate, notes = run / "assemble" / "candidate-00000.bytes", run / "receipts" / "check-files" / "00000.receipt"
     forged = candidate.read_bytes()[:-1] + b"x"
+    right = sha256_hex(candidate.read_bytes()).encode()
     candidate.write_bytes(forged)
-    notes.write_text(json.dumps({**json.loads(notes.read_text()), "sha256": sha256_hex(forged), "bytes": len(forged)}))
+    notes.write_bytes(sealed((unsealed(notes.read_bytes()) or b"").replace(right, sha256_hex(forged).encode())))
     with pytest.raises(StorageError, match="is not what was written; run again"):
         run_stages(release, "publish")
     assert list((tmp_path / "output").iterdir()) == []

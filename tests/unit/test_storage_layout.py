@@ -38,22 +38,18 @@ def test_names_of_the_contract() -> None:
     assert named == "2026-11-18/r0001/data/part-00007-abababababababab-0123456789ab.parquet"
     assert release.absolute(release.relative(named)) == named
     run = RunLayout("f00")
-    assert run.anonymized(123456) == "runs/f00/anonymized/partition-123456.slices"
+    assert run.object("anonymize", "losses", 123456, 0, "json") == "runs/f00/anonymize/losses-123456.json"
+    assert run.object("survey", "digests", 7, 2, "slices") == "runs/f00/survey/digests-00007-00002.slices"
     assert run.receipt("scatter", 3).startswith(run.receipts("scatter") + "/")
-    assert all(
-        name.startswith("runs/f00/plan/")
-        for name in (run.outline(), run.context(), run.plan_file("sample-00000.arrows"))
-    )
-    assert run.candidate(1, "csv") == "runs/f00/candidate/part-00001.csv"
     assert AuditLayout("2026", "r0001").risk() == "audit/2026/r0001/risk.json"
 
 
 def test_names_are_never_made_of_data() -> None:
     for key in ("a/b", "", "..", "Bad Gastein", "é"):
         with pytest.raises(ValueError, match="letters"):
-            RunLayout(key).outline()
+            RunLayout(key).sign_of_life()
     with pytest.raises(ValueError, match="start at 0"):
-        RunLayout("f00").anonymized(-1)
+        RunLayout("f00").object("anonymize", "losses", -1, 0, "json")
     for release_id in ("latest.json", "../x", ".hidden", ""):
         with pytest.raises(SpecError):
             ReleaseLayout(release_id, "r0001")
