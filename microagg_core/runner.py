@@ -32,7 +32,7 @@ STEP_PACKAGES = ("microagg_core.release.steps", "microagg_core.series", "microag
 
 @cache
 def steps() -> dict[str, Step]:
-    """All declared steps by their names, each behind those whose objects it reads."""
+    """Find all declared steps, each behind those whose objects it reads."""
     found = sorted((step for package in STEP_PACKAGES for step in members(package, Step)), key=lambda step: step.name)
     left = sorted(found, key=lambda step: STAGES.index(step.stage))
     ordered: list[Step] = []
@@ -55,7 +55,6 @@ def _read(step: Step) -> set[str]:
 
 @cache
 def companions(step: str) -> tuple[CompanionStep, ...]:
-    """What other rooms have a step do besides."""
     declared = (one for package in STEP_PACKAGES for one in members(package, CompanionStep))
     return tuple(one for one in declared if one.step == step)
 
@@ -148,7 +147,7 @@ def run_upload(upload: tuple[Store, Upload]) -> None:
 
 
 def run_look(part: tuple[Store, PartEntry]) -> bool:
-    """Whether a published file, named from the folder that is given, is there and as its manifest says."""
+    """Check that a published file, named from the folder that is given, is there and as its manifest says."""
     folder, entry = part
     try:
         return is_whole(folder, entry.name, entry)
@@ -169,6 +168,5 @@ def run_scan(scan: Scan) -> Place:
 
 
 def peak_memory() -> int:
-    """The greatest resident memory of this process so far, in bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from microagg_core.blocks.holding import Holding
 from microagg_core.blocks.plan import BlockPlan
+from microagg_core.blocks.withholding import Holding
 from microagg_core.errors import DataError
 from microagg_core.inspect.check import Check
 from microagg_core.pages.plan_report import NightPlan, price_of_haste

@@ -9,8 +9,8 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass, field
 
-from microagg_core.blocks.holding import Holding
 from microagg_core.blocks.memory import WORKER_BASE_BYTES
+from microagg_core.blocks.withholding import Holding
 from microagg_core.compare.drawing import Drawn
 from microagg_core.data.formats.reading import InputListing
 from microagg_core.inspect.check import Check
@@ -90,7 +90,7 @@ class Release(RunWork):
 
     @property
     def signing_key(self) -> SecretKey | None:
-        """The key that signs the release, read when it is first asked for; None where none is to."""
+        """Read the key that signs the release when it is first asked for; None where none is to."""
         sign = self.spec.output.sign
         if sign is not None and self._signing_key is None:
             self._signing_key = read_signing_key(sign)
@@ -98,14 +98,12 @@ class Release(RunWork):
 
     @property
     def listed(self) -> InputListing:
-        """The input's parts and columns; there once the survey stage has begun."""
         if self._listed is None:
             raise RuntimeError("the survey stage has not run")
         return self._listed
 
     @property
     def tonight(self) -> Tonight:
-        """The night of its series that this release is; there once the survey stage has begun."""
         if self._tonight is None:
             raise RuntimeError("the survey stage has not run")
         return self._tonight
@@ -123,7 +121,6 @@ class Release(RunWork):
 
     @property
     def inspected(self) -> Inspected:
-        """What was noted of the files; there once the validate stage is done."""
         if self._inspected is None:
             raise RuntimeError("the validate stage has not run")
         return self._inspected
@@ -149,7 +146,6 @@ class Release(RunWork):
         }
 
     def note_commit(self, manifest: Manifest, by_this_run: bool) -> None:
-        """The release is there for readers."""
         self.committed = manifest
         self.by_this_run = self.by_this_run or by_this_run
 
@@ -157,7 +153,6 @@ class Release(RunWork):
 def new_release(
     spec: ReleaseSpec, workers: Executor, identity: str | None, replace_published: bool, now: datetime.datetime
 ) -> Release:
-    """A release that has not started."""
     work = work_store(spec)
     output = Store(spec.output.url, dict(spec.output.storage_options))
     identity = release_id(spec, now, identity)

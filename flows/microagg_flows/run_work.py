@@ -1,16 +1,22 @@
-"""The tasks of one run: who does them, and what they wrote."""
+"""The tasks of one run: who does them, what they wrote, and going back where work is damaged.
+
+What is damaged the run makes again by itself, and what is not damaged is found done.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from microagg_core.errors import DamagedWorkError
+from microagg_core.errors import DamagedWorkError, StorageError
 from microagg_core.release.cleaning import Running
 from microagg_core.release.pieces import Place
 from microagg_core.release.step import CompanionStep, Receipt, Step
 from microagg_core.release.wiring import StepsDone
 from microagg_core.runner import Damage, companions, run_task
+from microagg_core.store.objects import Store
 from microagg_flows.executors import Executor
 from microagg_flows.progress import Progress
 
@@ -25,7 +31,6 @@ class RunWork(StepsDone):
 
     @property
     def progress(self) -> Progress:
-        """Where the user looks."""
         return self.workers.progress
 
     def companions(self, step: str) -> Sequence[CompanionStep]:
@@ -58,6 +63,53 @@ class RunWork(StepsDone):
         self.take_receipts()
 
     def take_receipts(self) -> list[Receipt]:
-        """All receipts since the last call, for the stage's account."""
+        """Take all receipts since the last call, for the stage's account."""
         receipts, self._account = self._account, []
         return receipts
+
+
+#: The same work may be found damaged so often in one run.
+_MOST_DAMAGES = 3
+
+
+class Healing(Protocol):
+    """What a run has to be able to do."""
+
+    work: Store
+    running: Running
+
+    @property
+    def progress(self) -> Progress:
+        """Where the user looks."""
+
+    def forget(self, places: Sequence[Place]) -> None:
+        """Take what these tasks made for not done, and begin anew."""
+
+
+def run_healing(release: Healing, stages: Callable[[], object]) -> None:
+    """Run the stages, with a sign of life while they last; from the first again where work is damaged.
+
+    Raises:
+        StorageError: the same work is damaged each time it is made.
+    """
+    times: Counter[Place] = Counter()
+    with release.running:
+        while True:
+            try:
+                stages()
+                return
+            except DamagedWorkError as damage:
+                _go_back(release, damage, times)
+
+
+def _go_back(release: Healing, damage: DamagedWorkError, times: Counter[Place]) -> None:
+    """Let those who made what is damaged make it again, unless they have often enough."""
+    places = damage.places or (("publish", 0),)
+    times.update(places)
+    if max(times[place] for place in places) > _MOST_DAMAGES:
+        raise StorageError(
+            f"{release.work}: what is written to the work area does not stay as it was written; check its disk, or "
+            "choose another work area, then run again"
+        ) from None
+    release.forget(damage.places)
+    release.progress.say(f"{len(places)} pieces of work were damaged or gone; they are made again")

@@ -62,10 +62,10 @@ from microagg_core.spec.columns import resolve_schema
 from microagg_core.spec.loading import canonical
 from microagg_core.store.objects import Store
 from microagg_flows import nights
-from microagg_flows.healing import run_healing
 from microagg_flows.pages import draw_for_page, write_page
 from microagg_flows.progress import awaited
 from microagg_flows.release import Release, StageOutcome
+from microagg_flows.run_work import run_healing
 
 # --- The stages ----------------------------------------------------------------------------------------------
 
@@ -123,7 +123,7 @@ def survey(release: Release) -> str:
 
 
 def _is_published(release: Release, may_replace: bool) -> bool:
-    """Whether this very release is there, whole; then it is finished. A damaged one is made again, and mended so."""
+    """Find this very release published and whole, and finish it; a damaged one is made again, and mended so."""
     if release.ignore_published or release.origin is None:
         return False
     manifest = find_published(release.work, release.output, release.origin, release.identity, may_replace)
@@ -211,7 +211,7 @@ def anonymize(release: Release) -> str:
 
 
 def validate(release: Release) -> str:
-    """The gate: re-read what would be published, and compare it with what was noted of the input."""
+    """Run the gate: re-read what would be published, and compare it with what was noted of the input."""
     release.checked = release.do(CHECK_FILES) + nights.check_survivors(release)
     files = release._inspected = inspect_files(release.written(NOTES), release.planned)
     noted, used = notes_of_input(release.written(EXPECTED)), release.known(DISTRIBUTIONS)
@@ -297,7 +297,7 @@ def _upload(release: Release, output: Store, uploads: Sequence[Upload]) -> None:
 
 
 def report(release: Release) -> str:
-    """The end: the operator's page is made, staged rows go, the audit stays, and the manifest says the rest."""
+    """Make the operator's page, remove staged rows, keep the audit."""
     if release.published is None:
         raise RuntimeError("the publish stage has not run")
     troubles: list[str] = []

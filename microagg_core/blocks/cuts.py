@@ -52,7 +52,7 @@ def grow(Z: Floats, max_records: float, least: int) -> Tree:
 
 
 def next_cut(Z: Floats, max_records: float, least: int) -> tuple[int, float] | None:
-    """Where :func:`grow` cuts these records: attribute and threshold; None where it leaves them together."""
+    """Find where :func:`grow` cuts these records: attribute and threshold; None where it leaves them together."""
     if len(Z) <= max_records or len(Z) < 2 * least:
         return None
     for attribute in _by_variance(Z):
@@ -70,7 +70,7 @@ def _by_variance(Z: Floats) -> list[int]:
 
 
 def _median_cut(values: Floats, least: int) -> float | None:
-    """The value that halves the records best without parting equal values; None where a side would be too small."""
+    """Find the value that halves the records best, parting no equal values; None where a side would be too small."""
     ordered = np.sort(values)
     ends = np.flatnonzero(ordered[1:] > ordered[:-1]) + 1  # sizes of the possible left sides
     ends = ends[(ends >= least) & (ends <= len(values) - least)]
@@ -86,7 +86,7 @@ def count_leaves(tree: Tree) -> int:
 
 
 def route(tree: Tree, Z: Floats) -> Ints:
-    """The leaf of each record, leaves numbered from left to right."""
+    """Find the leaf of each record; leaves are numbered from left to right."""
     leaf = np.zeros(len(Z), dtype=np.int64)
     _route(tree, Z, np.arange(len(Z)), 0, leaf)
     return leaf
@@ -124,7 +124,7 @@ def _give_back(tree: Tree, sizes: list[int], least: int) -> tuple[Tree, list[int
 
 
 def tree_to_plain(tree: Tree) -> Any:
-    """As plain lists; floats keep every bit in JSON."""
+    """Turn a tree into plain lists; floats keep every bit in JSON."""
     return (
         None if tree is None else [tree.attribute, tree.threshold, tree_to_plain(tree.left), tree_to_plain(tree.right)]
     )

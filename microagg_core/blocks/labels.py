@@ -9,9 +9,17 @@ itself is escaped too.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from microagg_core.arrays import Bools, Ints
+from microagg_core.blocks.merging import prefix_groups
+from microagg_core.data.tables.ordering import ranks
+from microagg_core.errors import InternalError
 
 _NULL = "\\N"
 #: Stands for any value, where labels do not list those that were merged.
@@ -78,3 +86,99 @@ def parse_label(label: str | None) -> list[str | None]:
             text.append(character)
     values.append(None if is_null else "".join(text))
     return values
+
+
+#: ``exact``: the values in their own types, as no keys are merged.
+LabelForm = Literal["exact", "list", "parent", "star"]
+
+
+@dataclass(frozen=True)
+class KeyCodes:
+    """Keys, ascending, as codes of their pattern and blocking values; ``values`` are what these stand for."""
+
+    codes: Ints
+    values: list[pa.Array]
+
+
+def label_strata(
+    keys: KeyCodes, merged: Ints, depth: Ints, keep: Bools, form: LabelForm, released_types: list[pa.DataType]
+) -> tuple[Ints, pa.Table]:
+    """The label of each kept stratum, or -1, and the table of labels, sorted by what they say.
+
+    Args:
+        keys: all keys.
+        merged: the stratum of each.
+        depth: how many leading codes of each stratum are exact.
+        keep: which strata are released.
+        form: how merged values are said.
+        released_types: Arrow types of the released blocking columns.
+    """
+    codes, values = keys.codes, keys.values
+    first = np.unique(merged, return_index=True)[1]
+    attributes = range(1, codes.shape[1])
+    columns = [values[j].take(pa.array(codes[first, j])) for j in attributes]
+    if form != "exact":
+        texts = [labels_of_values(values[j].cast(pa.string()), escape_any=form != "list") for j in attributes]
+        columns = [text.take(pa.array(codes[first, j])) for text, j in zip(texts, attributes, strict=True)]
+    if form == "list":
+        columns = _with_lists(columns, codes, merged, values)
+    elif form != "exact":
+        exact = _beside_merged(codes[first], depth) if form == "star" else depth
+        columns = [pc.if_else(pa.array(exact > j), c, ANY) for j, c in zip(attributes, columns, strict=True)]
+    kept = np.flatnonzero(keep)
+    numbers, places = _distinct_rows([ranks(column)[kept] for column in columns], len(kept))
+    ids = np.full(len(keep), -1, dtype=np.int64)
+    ids[kept] = numbers
+    listed = [
+        column.take(pa.array(kept[places])).cast(kind) for column, kind in zip(columns, released_types, strict=True)
+    ]
+    names = ["label", *(f"b{j}" for j in range(len(listed)))]
+    return ids, pa.table([pa.array(np.arange(len(places))), *listed], names=names)
+
+
+def _beside_merged(codes: Ints, depth: Ints) -> Ints:
+    """Count the codes of each stratum that stay exact where nobody beside a merged one keeps more than it."""
+    exact = depth.copy()
+    for level in range(1, codes.shape[1]):
+        group = prefix_groups(codes[:, :level])
+        has_merged = np.bincount(group, weights=depth == level) > 0
+        exact = np.where(has_merged[group], np.minimum(exact, level), exact)
+    return exact
+
+
+def _with_lists(columns: list[pa.Array], codes: Ints, merged: Ints, values: list[pa.Array]) -> list[pa.Array]:
+    """Label strata with lists of values where several keys went to one."""
+    sizes = np.bincount(merged)
+    several = np.flatnonzero(sizes > 1)
+    by_stratum, bounds = np.argsort(merged, kind="stable"), np.append(0, np.cumsum(sizes))
+    lists = []
+    for j, column in enumerate(columns, start=1):
+        texts = [_list_label(codes[by_stratum[bounds[s] : bounds[s + 1]], j], values[j]) for s in several.tolist()]
+        places = np.full(len(sizes), -1)
+        places[several] = np.arange(len(several))
+        chosen = np.where(places >= 0, len(column) + places, np.arange(len(sizes)))
+        lists.append(pa.concat_arrays([column, pa.array(texts, pa.string())]).take(pa.array(chosen)))
+    return lists
+
+
+def _list_label(codes: Ints, values: pa.Array) -> str | None:
+    """Write a stratum's values as one label; one that does not read back to just them would be a wrong release."""
+    texts: list[str | None] = values.take(pa.array(np.unique(codes))).cast(pa.string()).to_pylist()
+    label = label_of(texts)
+    if parse_label(label) != texts:
+        raise InternalError("a bug: a merged blocking label does not read back to its values; please report it")
+    return label
+
+
+def _distinct_rows(columns: list[Ints], n_rows: int) -> tuple[Ints, Ints]:
+    """Number rows among the distinct ones, in ascending order, and find where each of those is first met."""
+    if not columns:
+        return np.zeros(n_rows, dtype=np.int64), np.arange(min(n_rows, 1))
+    order = np.lexsort(columns[::-1])
+    differs = np.zeros(max(n_rows - 1, 0), dtype=np.bool_)
+    for column in columns:
+        differs |= column[order][1:] != column[order][:-1]
+    ordered = np.concatenate([np.zeros(min(n_rows, 1), dtype=np.int64), np.cumsum(differs)])
+    numbers = np.empty(n_rows, dtype=np.int64)
+    numbers[order] = ordered
+    return numbers, order[np.unique(ordered, return_index=True)[1]]

@@ -101,7 +101,7 @@ class BlockOutcome:
 
     @property
     def released(self) -> list[NDArray[Any]]:
-        """Of each quasi-identifier, the records' ticks."""
+        """Expand the groups' ticks to the records'."""
         return [ticks[self.labels] for ticks in self.representatives]
 
 
@@ -160,7 +160,7 @@ def run_block(
 def _improved(
     spec: GroupingRules, measured: Floats, proposal: Proposal, seed: int, protect: Protect | None
 ) -> tuple[Ints, Ints, Bound]:
-    """The groups before and after refinement, the same array where nothing was gained; and what any groups lose."""
+    """Refine groups; returns them before and after, the same array where nothing was gained, and a bound of loss."""
     labels = proposal.labels
     if protect is None:
         refined, bound = refine_with_bound(measured, labels, spec.k, spec.effort, seed, proposal.certificate)
@@ -171,7 +171,7 @@ def _improved(
 
 
 def _grouped(spec: GroupingRules, Z: Floats, measured: Floats, seed: int) -> Proposal:
-    """The groups of the spec's algorithm; of "best", those of the one that was."""
+    """Run the spec's algorithm; of "best", the one that was."""
     info = algorithms()[spec.algorithm.name]
     if info.name == "best":
         choice = best(Z, spec.k, seed=seed)
@@ -181,7 +181,6 @@ def _grouped(spec: GroupingRules, Z: Floats, measured: Floats, seed: int) -> Pro
 
 
 def _representatives(encoding: Encoding, ticks: list[NDArray[Any]], labels: Ints) -> list[NDArray[Any]]:
-    """The groups' means, rounded, for each attribute."""
     groups = Groups.of(labels)
     return [kind.representatives(values, groups) for kind, values in zip(encoding.kinds, ticks, strict=True)]
 
@@ -189,7 +188,7 @@ def _representatives(encoding: Encoding, ticks: list[NDArray[Any]], labels: Ints
 def squares_lost(
     encoding: Encoding, scale: Encoding, offsets: Floats, released: list[NDArray[Any]], missing: Bools
 ) -> float:
-    """The sum of squared errors of what would be released."""
+    """Sum the squared errors of what would be released."""
     after = _released_offsets(encoding, released)
     difference = scale.standardize(offsets, missing) - scale.standardize(after, missing)
     return float(np.sum(difference * difference))
@@ -215,7 +214,7 @@ def _released_offsets(encoding: Encoding, released: list[NDArray[Any]]) -> Float
 
 
 def audit_row(number: int, outcome: BlockOutcome, figures: LossStatistics, stretch: float) -> dict[str, Any]:
-    """A line of the audit; ``stretch`` takes the bound to the scale of losses."""
+    """Make a line of the audit; ``stretch`` takes the bound to the scale of losses."""
     certificate, sizes = outcome.proposal.certificate, np.bincount(outcome.labels)
     return {
         "block": number,
@@ -233,6 +232,6 @@ def audit_row(number: int, outcome: BlockOutcome, figures: LossStatistics, stret
 
 
 def loss_scale(encoding: Encoding, moments: Sequence[Moments]) -> Encoding:
-    """The standardization of losses, by the moments of the released records."""
+    """Standardize losses by the moments of the released records."""
     means = tuple(m.mean_from(o) if m.n else 0.0 for m, o in zip(moments, encoding.origins, strict=True))
     return Encoding(encoding.kinds, encoding.origins, means, tuple(m.deviation for m in moments))

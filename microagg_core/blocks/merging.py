@@ -119,7 +119,7 @@ def _join_smallest(firsts: list[int], rows: list[int], k: int) -> list[tuple[int
 
 
 def _first_of_each(joined: Ints) -> Ints:
-    """The first key of each key's stratum, from the key that each went to, which may itself have gone on."""
+    """Follow each key to the first key of its stratum, as the key that it went to may itself have gone on."""
     while True:
         further = joined[joined]
         if (further == joined).all():

@@ -48,7 +48,6 @@ class Outline:
         return len(self.rows)
 
     def partitions_of(self, blocks: Ints) -> Ints:
-        """The partition of each block."""
         least, greatest = (int(blocks.min()), int(blocks.max())) if len(blocks) else (0, 0)
         if greatest - least >= len(blocks):
             return np.searchsorted(self.first_blocks, blocks, side="right") - 1
@@ -57,7 +56,6 @@ class Outline:
         return partition[blocks - least]
 
     def to_plain(self) -> dict[str, Any]:
-        """As plain values."""
         arrays = {name: getattr(self, name).tolist() for name in ("first_blocks", "rows", "seconds")}
         trees = {str(number): tree_to_plain(tree) for number, tree in self.trees.items()}
         return {**self.__dict__, **arrays, "trees": trees}
@@ -79,10 +77,9 @@ class PartitionBlocks:
     table: pa.Table
 
     def labels(self, blocks: Ints) -> pa.Table:
-        """The released blocking values of each record, by its block."""
         return self.table.drop_columns([FILE_FIRST, FILE_COUNT]).take(pa.array(blocks - self.first_block))
 
     def files(self, blocks: Ints) -> tuple[Ints, Ints]:
-        """The first file of each record's label, and how many files the label fills."""
+        """Find the first file of each record's label, and how many files the label fills."""
         first, count = (np.asarray(self.table[name])[blocks - self.first_block] for name in (FILE_FIRST, FILE_COUNT))
         return first, count

@@ -57,7 +57,7 @@ class BlockPlan:
         return int((self.file_first + self.file_count).max(initial=0))
 
     def outline(self) -> Outline:
-        """What every worker knows of it."""
+        """Take what every worker knows of the plan."""
         return Outline(
             hash_seed=self.strata.hash_seed,
             n_blocks=self.n_blocks,
@@ -71,7 +71,6 @@ class BlockPlan:
         )
 
     def routes(self) -> Routes:
-        """Where the records of each key go."""
         strata = self.strata
         stratum = strata.stratum_of_hash
         first_block = np.append(np.searchsorted(self.block_stratum, np.arange(len(strata.rows))), SUPPRESSED)
@@ -82,19 +81,18 @@ class BlockPlan:
         )
 
     def blocks(self) -> pa.Table:
-        """What the blocks' partitions have to know of them, a row a block."""
+        """Tabulate what the blocks' partitions have to know of them, a row a block."""
         label, labels = self.strata.label[self.block_stratum], self.strata.labels
         values = {name: labels[name].take(pa.array(label)) for name in labels.column_names if name != "label"}
         return pa.table({**values, FILE_FIRST: self.file_first[label], FILE_COUNT: self.file_count[label]})
 
     def task_bytes(self, info: AlgorithmInfo, p: int, k: int, row_bytes: float) -> int:
-        """What the largest task needs for its rows."""
+        """Estimate what the largest task needs for its rows."""
         keys = min(len(self.strata.key_hashes), self.strata.withheld_rows + int(self.strata.rows.sum()))
         of_rows = task_bytes(info, p, k, self.block_rows, self.rows_of_partitions(), row_bytes)
         return max(of_rows, ROUTE_BYTES * keys)
 
     def rows_of_partitions(self) -> Ints:
-        """Records of each partition."""
         rows = np.bincount(self.block_partition, weights=self.block_rows, minlength=self.n_partitions)
         return rows.astype(np.int64)
 

@@ -28,7 +28,7 @@ _HASH, _STRATUM, _FIRST_BLOCK = "hash", "stratum", "first_block"
 
 
 def hash_keys(columns: list[pa.ChunkedArray | pa.Array], pattern: UInt64s, seed: int) -> UInt64s:
-    """The hash by which a record's key (pattern of missing values, blocking values) is found."""
+    """Hash keys (pattern of missing values, blocking values), by which records find theirs."""
     return hash_rows([pa.array(pattern), *columns], len(pattern), seed)
 
 
@@ -61,7 +61,7 @@ class Routes:
         return pd.Index(self.hashes)
 
     def find(self, hashes: UInt64s) -> Ints:
-        """The place of the key with each hash, or ``SUPPRESSED`` where there is none."""
+        """Find the place of the key with each hash, or ``SUPPRESSED`` where there is none."""
         return self._index.get_indexer(pd.Index(hashes)).astype(np.int64)
 
     def places_of(self, hashes: UInt64s) -> Ints:
@@ -78,7 +78,7 @@ class Routes:
         return place
 
     def blocks_of(self, place: Ints, trees: dict[int, Tree], Z: Floats, records: Ints) -> Ints:
-        """The block of each record, given the place of its key and its standardized values."""
+        """Find the block of each record by the place of its key and its standardized values."""
         block, stratum = self.first_block[place], self.stratum[place]
         if trees and len(stratum):
             order = np.argsort(stratum, kind="stable")
@@ -89,13 +89,12 @@ class Routes:
         return block
 
     def among(self, hashes: UInt64s) -> Routes:
-        """Those of the keys that have one of these hashes."""
+        """Select the keys that have one of these hashes."""
         mine = np.flatnonzero(np.isin(self.hashes, hashes))
         some = self.labels.take(pa.array(mine))
         return Routes(self.hashes[mine], self.stratum[mine], self.first_block[mine], some)
 
     def to_table(self) -> pa.Table:
-        """As a table, a row a key."""
         numbers = pa.table({_HASH: self.hashes, _STRATUM: self.stratum, _FIRST_BLOCK: self.first_block})
         for name in self.labels.column_names:
             numbers = numbers.append_column(name, self.labels[name])

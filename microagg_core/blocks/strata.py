@@ -10,11 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from microagg_core.arrays import Bools, Ints, UInt64s
-from microagg_core.blocks.holding import Holding, keys_that_go
-from microagg_core.blocks.labelling import KeyCodes, LabelForm, label_strata
+from microagg_core.blocks.labels import KeyCodes, LabelForm, label_strata
 from microagg_core.blocks.merging import merge_some
 from microagg_core.blocks.routes import SUPPRESSED, hash_keys
-from microagg_core.blocks.withholding import CountedKeys, withhold_enough
+from microagg_core.blocks.withholding import CountedKeys, Holding, keys_that_go, withhold_enough
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.ordering import distinct_in_order
 from microagg_core.errors import DataError, InternalError
@@ -64,11 +63,10 @@ class Strata:
 
     @property
     def withheld_rows(self) -> int:
-        """Records that are not released now, for whatever reason."""
         return self.suppressed_rows + self.held_rows
 
     def holding(self) -> Strata:
-        """The same in a night of a series: what is withheld comes again."""
+        """Hold, in a night of a series, what would be withheld: it comes again."""
         held = replace(self, held_keys=self.suppressed_keys, held_rows=self.suppressed_rows)
         return replace(held, suppressed_keys=0, suppressed_rows=0, withheld_patterns=())
 
@@ -149,7 +147,7 @@ def _refuse_undersized(rows: Ints, rules: StrataRules) -> None:
 
 
 def _patterns(pattern: UInt64s, rows: Ints) -> tuple[tuple[int, int], ...]:
-    """The patterns in which something is missing, and their records."""
+    """Find the patterns in which something is missing, and their records."""
     patterns, which = np.unique(pattern, return_inverse=True)
     of_each = np.bincount(which.reshape(-1), weights=rows, minlength=len(patterns)).astype(int)
     return tuple((p, n) for p, n in zip(patterns.tolist(), of_each.tolist(), strict=True) if p)

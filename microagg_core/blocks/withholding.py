@@ -38,7 +38,6 @@ class CountedKeys:
 
     @cached_property
     def first(self) -> Ints:
-        """The first key of each stratum."""
         return np.unique(self.stratum, return_index=True)[1]
 
 
@@ -74,7 +73,7 @@ def withhold_enough(keys: CountedKeys, keep: Bools, k: int, levels: Iterable[int
 
 
 def _cells(values: Ints) -> Ints:
-    """The number of each key's cell: keys with the same values, of whatever pattern, share one."""
+    """Number each key's cell: keys with the same values, of whatever pattern, share one."""
     order = np.lexsort(values.T[::-1]) if values.shape[1] else np.arange(len(values))
     numbers = np.empty(len(values), dtype=np.int64)
     numbers[order] = prefix_groups(values[order])
@@ -123,3 +122,31 @@ def _refuse_too_much(rows: Ints, keep: Bools, less: Bools, k: int, are_labels_kn
             "them; use blocks.undersized: merge or coarser blocking columns, fill in missing values or leave out such "
             f"records{file if are_labels_known else ''}"
         )
+
+
+@dataclass(frozen=True)
+class Holding:
+    """For how many arrivals a blocking key waits."""
+
+    #: With so many records a key is released by itself.
+    until: int
+
+
+def keys_that_go(rows: Ints, waited: Ints, k: int, hold: Holding | None) -> tuple[Bools, Bools]:
+    """Which keys are released by themselves tonight, and which may be merged among themselves; the rest waits.
+
+    Args:
+        rows: records of each key.
+        waited: how many of them have waited long enough.
+        k: least number of records.
+        hold: None where no key waits: then all may be merged.
+
+    >>> rows, waited = np.array([60, 2, 9, 4]), np.array([0, 1, 0, 2])
+    >>> by_itself, merging = keys_that_go(rows, waited, 3, Holding(until=60))
+    >>> by_itself.tolist(), merging.tolist()
+    ([True, False, False, False], [False, True, False, True])
+    """
+    if hold is None:
+        return np.zeros(len(rows), dtype=np.bool_), np.ones(len(rows), dtype=np.bool_)
+    by_itself = rows >= max(hold.until, k)
+    return by_itself, ~by_itself & (waited > 0)

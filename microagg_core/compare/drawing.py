@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from microagg_core.arrays import Floats, Ints
 from microagg_core.blocks.cuts import next_cut
-from microagg_core.blocks.holding import Holding
 from microagg_core.blocks.strata import Strata, StrataRules, plan_strata
+from microagg_core.blocks.withholding import Holding
 from microagg_core.compare.grid import Budget, Setting
 from microagg_core.compiling import grouping_parts, needed_parts
 from microagg_core.errors import DataError

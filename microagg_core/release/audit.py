@@ -67,22 +67,22 @@ class Origin:
 
     @classmethod
     def of(cls, canonical_spec: str, listing: Sequence[tuple[str, str]]) -> Origin:
-        """What is known before a row is read."""
+        """Take what is known before a row is read."""
         versioned = all(not state.endswith("/None") for _, state in listing)
         return cls(Digest().add(canonical_spec).hex(), software(), Digest().add(listing).hex() if versioned else "")
 
     def of_rows(self, fingerprints: Sequence[str]) -> Origin:
-        """The same, with the rows that came in."""
+        """Add the rows that came in."""
         return replace(self, data=Digest().add(fingerprints).hex())
 
     def same_data(self, other: Origin) -> SameData:
-        """Whether the data are the same: by the rows, or by the files where the rows are not known."""
+        """Compare the data: by the rows, or by the files where the rows are not known."""
         if self.data and other.data:
             return self.data == other.data
         return True if self.listing and self.listing == other.listing else None
 
     def differences(self, other: Origin) -> list[str]:
-        """What is known to differ, in words."""
+        """Say what is known to differ."""
         names = sorted(set(self.software) | set(other.software))
         changed = [name for name in names if self.software.get(name) != other.software.get(name)]
         others = ["other data"] if self.same_data(other) is False else []
@@ -90,7 +90,7 @@ class Origin:
         return others + ([f"other software ({', '.join(changed)})"] if changed else [])
 
     def agreements(self, other: Origin) -> list[str]:
-        """What is known to be the same, in words."""
+        """Say what is known to be the same."""
         same = ["data"] if self.same_data(other) else []
         same += ["spec"] if self.spec == other.spec else []
         return same + (["software"] if self.software == other.software else [])
@@ -125,7 +125,7 @@ def write_risk(work: Store, manifest: Manifest, risk: Risk) -> None:
 
 
 def read_risk(work: Store, manifest: Manifest) -> dict[str, Any] | None:
-    """The figures of risk that the audit keeps of this very release; None where it has none."""
+    """Read the figures of risk of this very release; None where the audit has none."""
     return _read_own(work, AuditLayout(manifest.id, manifest.revision).risk(), RISK_FORMAT_VERSION, manifest)
 
 
@@ -138,7 +138,7 @@ def write_portrait(work: Store, manifest: Manifest, portrait: Portrait) -> None:
 
 
 def read_portrait(work: Store, manifest: Manifest) -> Portrait | None:
-    """The portrait that the audit keeps of this very release; None where it has none."""
+    """Read the portrait of this very release; None where the audit has none."""
     document = _read_own(work, _portrait_name(manifest), PORTRAIT_FORMAT_VERSION, manifest)
     try:
         return None if document is None else from_plain(Portrait, document.get("portrait"))
@@ -153,7 +153,7 @@ def keep_document(work: Store, manifest: Manifest, name: str, document: dict[str
 
 
 def read_document(work: Store, manifest: Manifest, name: str) -> dict[str, Any] | None:
-    """What was kept about this very release under a name; None where nothing was."""
+    """Read what was kept about this very release under a name; None where nothing was."""
     return _read_own(work, AuditLayout(manifest.id, manifest.revision).file(name), FORMAT_VERSION, manifest)
 
 
@@ -162,12 +162,12 @@ def _portrait_name(manifest: Manifest) -> str:
 
 
 def _belongs(version: int, manifest: Manifest) -> dict[str, Any]:
-    """What says of a document whose it is."""
+    """Mark a document as that of a release."""
     return {"format_version": version, "manifest": sha256_hex(manifest.to_bytes())}
 
 
 def _read_own(work: Store, name: str, version: int, manifest: Manifest) -> dict[str, Any] | None:
-    """A document of this very release; None where there is none."""
+    """Read a document of this very release; None where there is none."""
     try:
         document = json.loads(work.read_if_there(name) or b"")
     except ValueError:
@@ -183,7 +183,7 @@ def _as_parquet(table: pa.Table) -> bytes:
 
 
 def read_origin(work: Store, manifest: Manifest) -> Origin | None:
-    """What a published release was made from; None where the audit does not say, as one of format 1 does not."""
+    """Read what a published release was made from; None where the audit does not say, as one of format 1 does not."""
     name = AuditLayout(manifest.id, manifest.revision).digests()
     if not work.exists(name):
         return None
@@ -264,13 +264,13 @@ def _old_calls(kept: frozenset[str], due: datetime.datetime) -> set[str]:
 
 
 def _moment_of_call(name: str) -> datetime.datetime | None:
-    """When the call began of which an object of the audit tells; None where its name does not say."""
+    """Read from an object's name when the call began that it tells of; None where it does not say."""
     match = re.search(r"-(\d{8}T\d{6})\d*Z-[0-9a-f]+(?:-[a-z]+)?\.json$", name)
     return datetime.datetime.strptime(f"{match[1]}+0000", "%Y%m%dT%H%M%S%z") if match else None
 
 
 def _old_of_releases(work: Store, kept: frozenset[str], published: frozenset[str], due: datetime.datetime) -> set[str]:
-    """What the audit has of releases beyond what is needed of them, where none of it was written since a moment."""
+    """List what the audit has of releases beyond what they need, where none of it was written since a moment."""
     old = set()
     for name in published:
         release_id, _, rest = name.partition("/")

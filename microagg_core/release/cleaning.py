@@ -60,7 +60,7 @@ class Running:
         return None if self.goes_on else this_process()
 
     def end(self) -> None:
-        """The run's folder is about to go: no more signs."""
+        """Stop giving signs: the run's folder is about to go."""
         with self._signing:
             self._run = None
 
@@ -143,7 +143,7 @@ def remove_abandoned(spec: ReleaseSpec, everything: bool) -> int:
 
 
 def clean_due(spec: ReleaseSpec, say: Callable[[str], None], own_run: str = "") -> None:
-    """What every run does at its start; trouble with it is told, and is no reason to stop."""
+    """Clean what is due, as every run does at its start; trouble with it is told, and is no reason to stop."""
     try:
         removed, _ = clean_work(spec, everything=False, own_run=own_run)
         remove_abandoned(spec, everything=False)

@@ -47,17 +47,16 @@ class Context:
 
     @cached_property
     def schema(self) -> FileSchema:
-        """The columns with their roles."""
         return resolve_schema(self.spec, self.input_schema)
 
     @cached_property
     def rough(self) -> Encoding:
-        """A standardization by the first rows."""
+        """Standardize by the first rows."""
         return Encoding.from_moments(self.schema.kinds, self.rough_moments)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """The kinds of quasi-identifiers by type and spec alone, before anything is known of their values."""
+        """Take kinds by type and spec alone, before anything is known of values."""
         return self.schema.kinds
 
 

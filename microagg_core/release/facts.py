@@ -56,7 +56,7 @@ def meant_moment(spec: ReleaseSpec, identity: str, moment: datetime.datetime) ->
 
 
 def settled_spec(spec: ReleaseSpec, identity: str, moment: datetime.datetime) -> ReleaseSpec:
-    """The spec of one release: with the input that it has on the day that it is meant for."""
+    """Fill the input of one release in: what it has on the day that it is meant for."""
     url = filled_in(spec.input.url, identity, meant_moment(spec, identity, moment).date())
     return spec.model_copy(update={"input": spec.input.model_copy(update={"url": url})})
 

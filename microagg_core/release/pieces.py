@@ -98,7 +98,7 @@ def read_ranges(work: Store, ranges: Sequence[Range], checksum_of: Callable[[byt
 
 
 def _read_together(work: Store, ranges: Sequence[Range]) -> list[bytes]:
-    """The contents of ranges; those that follow each other in one object are one request."""
+    """Read ranges; those that follow each other in one object are one request."""
     requests: list[list[Range]] = []
     for one in ranges:
         before = requests[-1][-1] if requests else None
@@ -112,7 +112,7 @@ def _read_together(work: Store, ranges: Sequence[Range]) -> list[bytes]:
 
 
 def all_there(work: Store, pieces: Sequence[Piece]) -> bool:
-    """Whether all pieces are there and as long as they were; their content is checked by who reads it."""
+    """Check that all pieces are there and as long as they were; who reads one checks its content."""
     return all(work.size(piece.name) == piece.bytes for piece in pieces)
 
 
@@ -132,7 +132,7 @@ def unsealed(data: bytes) -> bytes | None:
 
 
 def read_sealed(work: Store, name: str) -> bytes | None:
-    """The content of a sealed object; None where it is gone or damaged."""
+    """Read a sealed object; None where it is gone or damaged."""
     data = work.read_if_there(name)
     return None if data is None else unsealed(data)
 

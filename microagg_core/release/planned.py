@@ -96,11 +96,11 @@ class Routed:
 
     @cached_property
     def points(self) -> Floats:
-        """The standardized quasi-identifiers."""
+        """Standardize the quasi-identifiers."""
         return self.encoding.standardize(self.encoding.offsets_of(self.ticks), self.missing)
 
     def released(self) -> Routed:
-        """Those of the records that are released."""
+        """Select the records that are released."""
         kept = self.stratum != SUPPRESSED
         if kept.all():
             return self

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from microagg_core.arrays import Ints
 from microagg_core.blocks.cuts import Tree
-from microagg_core.blocks.holding import Holding
 from microagg_core.blocks.plan import BlockPlan, default_max_records, plan_blocks
 from microagg_core.blocks.strata import IDENTIFYING, LEAST_LABELLED, ROWS, Strata, StrataRules, plan_strata
+from microagg_core.blocks.withholding import Holding
 from microagg_core.data.formats.reading import BATCH_ROWS, InputPart
 from microagg_core.errors import DataError
 from microagg_core.group.algorithms import algorithms
@@ -42,12 +42,11 @@ def refuse_unwise(spec: ReleaseSpec, survey: Survey) -> None:
 
 
 def is_acknowledged(spec: ReleaseSpec, one: Disclosure) -> bool:
-    """Whether the spec names all columns of what would be disclosed."""
     return one.is_acknowledged(getattr(spec.acknowledge, one.what))
 
 
 def told(spec: ReleaseSpec, survey: Survey) -> tuple[str, ...]:
-    """What is not refused, and is said until the spec acknowledges it by name."""
+    """List warnings: what is not refused, and is said until the spec acknowledges it by name."""
     weak = [one for one in survey.disclosures if not one.is_refused and not is_acknowledged(spec, one)]
     return (*(one.refusal() for one in weak), *survey.remarks)
 

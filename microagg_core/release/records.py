@@ -39,22 +39,21 @@ class PartBatch:
 
     @property
     def all_records(self) -> Ints:
-        """The record numbers of the whole batch."""
         return np.arange(self.first_record, self.first_record + self.whole.num_rows)
 
     @cached_property
     def table(self) -> pa.Table:
-        """The rows that take part."""
+        """Select the rows that take part."""
         return self.whole if self.marks is None else self.whole.filter(self.marks[TAKES_PART])
 
     @cached_property
     def records(self) -> Ints:
-        """The record numbers of the rows that take part."""
+        """Number the rows that take part."""
         return self.all_records if self.marks is None else self.all_records[np.asarray(self.marks[TAKES_PART])]
 
     @property
     def waited(self) -> Bools | None:
-        """Which of the rows that take part have waited long enough; None where nobody waits for anything."""
+        """Mark rows that take part and have waited long enough; None where nobody waits for anything."""
         return None if self.marks is None else np.asarray(self.marks.filter(self.marks[TAKES_PART])[WAITED])
 
 
@@ -85,12 +84,11 @@ def records_of_part(
 
 
 def input_changed(part: InputPart) -> DataError:
-    """What stops a release whose input is no longer what it was."""
     return file_changed(part.files)
 
 
 def file_with(part: InputPart, context: Context, column: str, is_there: Callable[[pa.ChunkedArray], bool]) -> str:
-    """The first file of a part in which a column holds something, for a message; all of them, should none."""
+    """Find the first file of a part in which a column holds something, for a message; all of them, should none."""
     if len(part.stretches) > 1:
         for of_file in part.in_files():
             if any(is_there(table[column]) for table in read_part(of_file, context.spec.input, (column,))):
@@ -99,7 +97,7 @@ def file_with(part: InputPart, context: Context, column: str, is_there: Callable
 
 
 def _marked(part: InputPart, marks: pa.Table | None, end: int, rows: int) -> pa.Table | None:
-    """The marks of the batch of so many rows that ends there."""
+    """Take the marks of the batch of so many rows that ends there."""
     if marks is None:
         return None
     if end > marks.num_rows:

@@ -260,6 +260,11 @@ class Receipt:
     peak_bytes: int = 0
     format_version: int = FORMAT_VERSION
 
+    @property
+    def own_pieces(self) -> list[Piece]:
+        """Select what the task wrote; what it vouches for is another's."""
+        return [piece for piece in self.pieces if piece.step == self.step]
+
     def piece(self, output: Output[Any]) -> Piece:
         """Find the only object of an output."""
         (piece,) = (piece for piece in self.pieces if piece.output == output.name)
@@ -284,7 +289,7 @@ class Receipt:
 
 
 def _with_slices(plain: dict[str, Any], sent: Sequence[tuple[str, str, Slices]]) -> bytes:
-    """A line of JSON; behind it the arrays of slices."""
+    """Write a line of JSON; behind it the arrays of slices."""
     lengths = [(step, output, len(slices)) for step, output, slices in sent]
     line = json.dumps({**plain, "sent": lengths}, separators=(",", ":")).encode()
     return b"\n".join([line, Slices.joined(slices for _, _, slices in sent).to_bytes()])
@@ -398,11 +403,11 @@ class Work:
         return self.reads.load(output)
 
     def slices(self, output: Rows) -> Slices:
-        """Where the rows lie that the task is sent."""
+        """Find where the rows lie that the task is sent."""
         return Slices.joined(rows.slices for rows in self.task.sent if rows.output == output.name)
 
     def ranges(self, output: Rows) -> list[Range]:
-        """The ranges of bytes of the rows that the task is sent."""
+        """List the ranges of bytes of the rows that the task is sent."""
         return [
             Range(
                 output.path(self.run.key, rows.step, one.maker, one.object),
@@ -456,7 +461,7 @@ class Work:
         self.pieces.append(self.run.put(output, data, self.task.step, self.number, self.count(output)))
 
     def count(self, output: Output[Any]) -> int:
-        """How many objects of an output the task has written."""
+        """Count the objects of an output that the task has written."""
         return sum(piece.output == output.name for piece in self.pieces)
 
     def send(self, output: Rows, table: pa.Table, destination: Ints) -> None:

@@ -43,7 +43,7 @@ def access_problem(spec: dict[str, Any], probe: str | None = None) -> tuple[str,
 
 
 def kernels_problem(spec: dict[str, Any]) -> tuple[str, str] | None:
-    """Why no compiled kernels can be had here: a worker's memory is for rows, so it must not compile itself."""
+    """Explain why no compiled kernels can be had here: a worker's memory is for rows, so it must not compile itself."""
     release = ReleaseSpec.model_validate(spec)
     if code_folders().write is not None or is_compiled(release.algorithm.name, release.effort, release.k):
         return None

@@ -32,7 +32,6 @@ class StepsDone:
 
     @property
     def run(self) -> Run:
-        """The run's folder in the work area."""
         return Run(self.work, self.key)
 
     @property
@@ -40,7 +39,6 @@ class StepsDone:
         return RunLayout(self.key)
 
     def companions(self, step: str) -> Sequence[CompanionStep]:
-        """What other rooms have a step do besides."""
         return ()
 
     def do(self, step: Step, *, n: int | None = None, round_number: int = 0) -> list[Receipt]:
@@ -86,7 +84,8 @@ class StepsDone:
                 name: [(maker, slices.by_destination(n)) for maker, slices in sent] for name, sent in received.items()
             }
         same = (*step.same, *(output for one in companions for output in one.same))
-        makers = [self._receipts[name] for name, one in self.steps.items() if one.per == step.per]
+        others = (other for other in self.steps.values() if other.per == step.per and other.name != step.name)
+        makers = [self._receipts[other.name] for other in others]
         tasks = []
         for place in range(n):
             read = tuple(self._same(makers, output, place) for output in same)
@@ -109,7 +108,7 @@ class StepsDone:
         return tuple(piece for name in names for piece in self._known.get(name, ()))
 
     def _received(self, step: Step, output: Rows) -> list[tuple[str, Slices]]:
-        """All rows that were sent, by the step that sent them; where none was, nobody's."""
+        """Join the rows that were sent, by the step that sent them; an empty list's where none was."""
         makers = [
             (name, Slices.joined(receipt.slices(output) for receipt in self._receipts[name].values()))
             for name in self.steps
@@ -119,7 +118,7 @@ class StepsDone:
     @staticmethod
     def _same(makers: Iterable[dict[int, Receipt]], output: Output[Any], place: int) -> tuple[Piece, ...]:
         receipts = (receipts[place] for receipts in makers if place in receipts)
-        return tuple(piece for receipt in receipts for piece in receipt.pieces if piece.output == output.name)
+        return tuple(piece for receipt in receipts for piece in receipt.own_pieces if piece.output == output.name)
 
     # --- What was done ---
 
@@ -137,13 +136,12 @@ class StepsDone:
         ]
 
     def written(self, *outputs: Output[Any]) -> Pieces:
-        """Objects that tasks wrote, step by step and in the order of their numbers."""
+        """List objects that tasks wrote, step by step and in the order of their numbers."""
         names = {output.name for output in outputs}
         receipts = self.receipts(*self.steps.values())
-        return self.run.pieces(p for receipt in receipts for p in receipt.pieces if p.output in names)
+        return self.run.pieces(p for receipt in receipts for p in receipt.own_pieces if p.output in names)
 
     def has(self, output: Output[Any]) -> bool:
-        """Whether some task wrote an output."""
         return bool(self.written(output).pieces)
 
     def forget_steps(self, *steps: Step) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from inputs.people import people
-from microagg_core.blocks.holding import Holding
+from microagg_core.blocks.withholding import Holding
 from microagg_core.errors import DataError, MicroaggError
 from microagg_core.release.records import MARKS
 from microagg_core.release.step import Receipt

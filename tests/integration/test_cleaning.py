@@ -10,12 +10,12 @@ import pytest
 
 from inputs.people import people
 from microagg_core.errors import DataError, TransientStorageError
+from microagg_core.release import cleaning
 from microagg_core.release.audit import prune_audit
 from microagg_core.release.cleaning import Running, clean_due, clean_work
 from microagg_core.release.context import work_store
 from microagg_core.release.pieces import read_sealed
 from microagg_core.release.step import Run
-from microagg_core.release.steps import cleaning
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.layout import RunLayout

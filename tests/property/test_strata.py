@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covering import examples
-from microagg_core.blocks.labelling import KeyCodes, LabelForm, label_strata
+from microagg_core.blocks.labels import KeyCodes, LabelForm, label_strata
 from microagg_core.blocks.merging import merge_undersized
 from microagg_core.blocks.packing import assign_files, pack_blocks
 from microagg_core.blocks.strata import StrataRules, plan_strata

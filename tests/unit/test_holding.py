@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covering import examples
-from microagg_core.blocks.holding import Holding
 from microagg_core.blocks.memory import task_bytes
 from microagg_core.blocks.outline import Outline
 from microagg_core.blocks.plan import plan_blocks
 from microagg_core.blocks.routes import SUPPRESSED, Routes, hash_keys
 from microagg_core.blocks.strata import Strata, StrataRules, plan_strata
+from microagg_core.blocks.withholding import Holding
 from microagg_core.errors import DataError
 from microagg_core.group.algorithms import algorithms
 

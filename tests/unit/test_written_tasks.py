@@ -13,7 +13,7 @@ from microagg_core.errors import ClusterError, SpecError, StorageError
 from microagg_core.release.pieces import Piece, sealed, unsealed
 from microagg_core.release.step import Run, Sent, Task
 from microagg_core.store.objects import Store
-from microagg_flows.step_by_step.written_tasks import as_ranges, is_written, read_task, write_task
+from microagg_flows.stepping import as_ranges, is_written, read_task, write_task
 
 
 @pytest.fixture

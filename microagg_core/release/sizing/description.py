@@ -102,21 +102,17 @@ class Description:
 
     @property
     def confidential(self) -> int:
-        """Columns that are released as they are."""
         return self.columns - self.quasi_identifiers
 
     @property
     def info(self) -> AlgorithmInfo:
-        """The algorithm, with the cost of what follows it."""
         return algorithms()[self.algorithm].with_refinement(self.refine)
 
     @property
     def lanes(self) -> int:
-        """Tasks that are done at the same time."""
         return self.workers * self.threads
 
     def document(self) -> dict[str, Any]:
-        """As plain values."""
         return asdict(self)
 
     def changed(self, values: Mapping[str, Any]) -> Description:
@@ -258,12 +254,12 @@ _COLUMN_BYTES, _IDENTIFIER_BYTES = 5.2, 12.0
 
 
 def row_bytes(description: Description) -> float:
-    """Bytes in memory of what travels of a row."""
+    """Estimate the bytes in memory of what travels of a row."""
     return description.row_bytes or _COLUMN_BYTES * (description.columns + description.blocking)
 
 
 def input_row_bytes(description: Description) -> float:
-    """Bytes of a row of the input before compression."""
+    """Estimate the bytes of an input row before compression."""
     if description.input_row_bytes:
         return description.input_row_bytes
     return row_bytes(description) + _IDENTIFIER_BYTES * description.identifiers
@@ -341,7 +337,7 @@ def _merged(sizes: Ints, k: int) -> Ints:
 
 
 def _cut(rows: Ints, limit: int) -> tuple[dict[int, Tree], dict[int, Ints]]:
-    """The cuts of strata above the limit: in halves, until all are below it."""
+    """Cut strata above the limit: in halves, until all are below it."""
     trees: dict[int, Tree] = {}
     leaf_rows: dict[int, Ints] = {}
     for number in np.flatnonzero(rows > limit).tolist():
@@ -357,7 +353,7 @@ def _halved(levels: int) -> Tree:
 
 
 def _released(description: Description) -> pa.Schema:
-    """Columns as wide as those of the release."""
+    """Make columns as wide as those of the release."""
     own = row_bytes(description) * description.columns / (description.columns + description.blocking)
     quasi = [pa.field(f"q{j}", pa.float64()) for j in range(description.quasi_identifiers)]
     width = max(1, int((own - 8 * len(quasi)) / max(1, description.confidential)))

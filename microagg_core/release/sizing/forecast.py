@@ -59,7 +59,7 @@ class TimeShares:
 
     @property
     def binds(self) -> str:
-        """The largest loss."""
+        """Name the largest loss."""
         losses = {name: value for name, value in vars(self).items() if name != "computing"}
         return max(losses, key=lambda name: losses[name])
 
@@ -115,17 +115,15 @@ class Forecast:
 
     @property
     def all_cpu_seconds(self) -> float:
-        """Of all tasks."""
         return sum(self.cpu_seconds.values())
 
     @property
     def efficiency(self) -> float:
-        """The share of the workers' time in which they compute."""
         return self.losses.computing
 
     @property
     def costs(self) -> dict[str, float]:
-        """In the prices' currency: cores while the release is made, requests, and what lies in the work area."""
+        """Price cores while the release is made, requests, and what lies in the work area."""
         one, hours = self.description, self.seconds / 3600
         return {
             "cores": (one.lanes + 1) * hours * one.core_hour,
@@ -136,11 +134,10 @@ class Forecast:
 
     @property
     def output_month(self) -> float:
-        """What the release costs where it lies, a month."""
+        """Price a month of the release where it lies."""
         return self.traffic.output_bytes / 1e9 * self.description.gb_month
 
     def document(self) -> dict[str, object]:
-        """As plain values."""
         return {
             "description": self.description.document(),
             **{name: getattr(self, name) for name in ("keys", "blocks", "partitions", "files", "parts")},
@@ -165,7 +162,6 @@ def stage_of(step: str) -> str:
 
 
 def place_of(description: Description, figures: MeasuredFigures, **changes: float) -> Workplace:
-    """The place that a description names."""
     one, dispatch = description, figures.dispatch
     remote = one.store == "s3"
     given = {
@@ -195,12 +191,10 @@ class Forecaster:
 
     @cached_property
     def plan(self) -> BlockPlan:
-        """The plan."""
         return draw_plan(self.description)
 
     @cached_property
     def work(self) -> Workload:
-        """The tasks."""
         return Workload(self.description, self.plan, self.figures)
 
     def flow_seconds(self, stage: str, place: Workplace) -> float:
@@ -224,7 +218,6 @@ class Forecaster:
         }
 
     def at(self, place: Workplace) -> Forecast:
-        """The forecast for a place."""
         line, stages = Timeline(place), []
         for name in STAGES:
             start, alone = line.now, self.flow_seconds(name, place)
@@ -287,7 +280,7 @@ class Forecaster:
 
 
 def shares_of(stages: Sequence[StageTimes], place: Workplace) -> TimeShares:
-    """Where the workers' time goes, from the first stage to the last."""
+    """Share out the workers' time, from the first stage to the last."""
     whole = place.lanes * sum(stage.seconds for stage in stages)
     steps = [step for stage in stages for step in stage.steps]
     computing, store, tails, failures = (

@@ -77,7 +77,6 @@ class Columns:
 
     @classmethod
     def of(cls, description: Description) -> Columns:
-        """Those of a description."""
         one = description
         return cls(one.quasi_identifiers, one.confidential, one.blocking, one.identifiers, row_bytes(one))
 
@@ -107,7 +106,7 @@ class TaskSizes:
         return len(self.rows)
 
     def parts(self, columns: Columns) -> dict[str, Floats]:
-        """What the size is made of, by the names that figures have."""
+        """Take sizes apart, by the names that figures have."""
         return {
             "task": np.ones(len(self)),
             "row": self.rows,
@@ -152,7 +151,6 @@ class MeasuredFigures:
         return _sum(self.cpu[step], sizes.parts(columns), len(sizes))
 
     def bytes_written(self, step: str, sizes: TaskSizes, columns: Columns) -> Floats:
-        """Bytes that each task writes."""
         return _sum(self.written[step], sizes.parts(columns), len(sizes))
 
 
@@ -162,7 +160,6 @@ def _sum(figures: Mapping[str, float], parts: Mapping[str, Floats], n: int) -> F
 
 @lru_cache(maxsize=1)
 def measured_figures() -> MeasuredFigures:
-    """The figures that are kept with the package."""
     return MeasuredFigures(
         **json.loads(files("microagg_core.release.sizing").joinpath("figures.json").read_text(encoding="utf-8"))
     )
@@ -170,7 +167,7 @@ def measured_figures() -> MeasuredFigures:
 
 @lru_cache(maxsize=1)
 def measured_steps() -> dict[str, Step]:
-    """The steps of which figures were measured, in their order."""
+    """Find the steps of which figures were measured, in their order."""
     declared = {step.name: step for step in members("microagg_core.release.steps", Step)}
     return {name: declared[name] for name in measured_figures().cpu if name != UPLOAD}
 
@@ -240,12 +237,10 @@ class Workload:
 
     @cached_property
     def columns(self) -> Columns:
-        """The columns, as far as they make tasks longer."""
         return Columns.of(self.description)
 
     @cached_property
     def part_rows(self) -> Floats:
-        """Rows of each input part."""
         one = self.description
         # CSV is cut by its own bytes, and half as often; others by the bytes of their rows before compression.
         width = input_row_bytes(one) * self.figures.stored[f"cut_{one.input_format}"]
@@ -260,7 +255,6 @@ class Workload:
 
     @cached_property
     def file_rows(self) -> Floats:
-        """Rows of each released file."""
         plan, rows = self.plan, self.plan.strata.rows_of_labels()
         file = np.repeat(plan.file_first, plan.file_count) + _within(plan.file_count)
         share = np.repeat(rows / plan.file_count, plan.file_count)
@@ -269,7 +263,7 @@ class Workload:
     # --- Who meets whom --------------------------------------------------------------------------------------
 
     def _met(self, rows: float, destination_rows: Floats | Ints) -> Floats:
-        """The chance that a run of so many rows holds some for each destination."""
+        """Estimate the chance that a run of so many rows holds some for each destination."""
         if self.description.order == "sorted":
             return np.minimum(1.0, (rows + destination_rows) / self.description.rows)
         return -np.expm1(-rows * destination_rows / self.description.rows)
@@ -281,7 +275,7 @@ class Workload:
 
     @cached_property
     def files_of_partitions(self) -> tuple[Ints, Ints]:
-        """The first and the last file that each partition has rows for."""
+        """Find the first and the last file that each partition has rows for."""
         plan = self.plan
         first = np.searchsorted(plan.block_partition, np.arange(plan.n_partitions))
         last = np.append(first[1:], plan.n_blocks) - 1
@@ -292,7 +286,6 @@ class Workload:
 
     @cached_property
     def sendings(self) -> dict[str, Sending]:
-        """Rows that are sent, by the names of outputs."""
         return {
             SCATTERED.name: self._scattered(),
             ANONYMIZED.name: self._anonymized(),
@@ -301,7 +294,7 @@ class Workload:
         }
 
     def _scattered(self) -> Sending:
-        """Rows of parts, packed when they are enough in memory, and written when that is enough for an object."""
+        """Pack rows of parts when they are enough in memory, and write them when that is enough for an object."""
         one, rows, width = self.description, float(self.part_rows[0]), self.columns.row_bytes
         staged = _NUMBER_BYTES + width * one.columns / (one.columns + one.blocking)
         to, whole = self.plan.rows_of_partitions(), one.rows * width
@@ -316,7 +309,7 @@ class Workload:
         return Sending(*written, to.astype(np.float64), read, streams * self.n_parts, read)
 
     def _anonymized(self) -> Sending:
-        """Rows of partitions, for the files of their labels."""
+        """Send rows of partitions to the files of their labels."""
         first, last = self.files_of_partitions
         edges = np.bincount(first, minlength=len(self.file_rows) + 1)[: len(self.file_rows)]
         edges = edges - np.bincount(last + 1, minlength=len(self.file_rows) + 1)[: len(self.file_rows)]
@@ -351,7 +344,6 @@ class Workload:
 
     @cached_property
     def steps(self) -> dict[str, StepTasks]:
-        """The tasks of every step, in the steps' order."""
         done: dict[str, StepTasks] = {}
         for step in measured_steps().values():
             tasks = self._tasks_of(step, done)
@@ -383,7 +375,7 @@ class Workload:
         return self._tasks(step.name, sizes, reads, self._objects(step), n_bytes, in_turn)
 
     def _sizes(self, step: Step, received: list[Sending]) -> TaskSizes:
-        """How large a step's tasks are, by what makes one, and by the rows that come and go."""
+        """Size a step's tasks by what makes one, and by the rows that come and go."""
         plan, sent = self.plan, [self.sendings[output.name] for output in step.sends]
         if step.per == "part":
             rows, n = self.part_rows, self.n_parts
@@ -433,7 +425,7 @@ class Workload:
         return 0.0, 0.0
 
     def _objects(self, step: Step) -> float:
-        """How many objects a task writes."""
+        """Count the objects that a task writes."""
         several = {output.name: 0.0 for output in _SELDOM}
         # Of each confidential column, of all together, and of records and of keys that are drawn.
         several[CONFIDENTIAL.name] = self.description.confidential + 3.0
@@ -469,12 +461,10 @@ class Workload:
 
     @cached_property
     def input_bytes(self) -> Floats:
-        """Bytes of each part, as they are stored."""
         one = self.description
         return self.part_rows * input_row_bytes(one) * self.figures.stored[one.input_format]
 
     def input_reads(self) -> ReadsInTurn:
-        """How each part is read."""
         n_bytes = self.input_bytes
         if self.description.input_format == "parquet":
             groups = np.ceil(self.part_rows / _GROUP_ROWS)
@@ -485,14 +475,13 @@ class Workload:
 
     @cached_property
     def candidate_bytes(self) -> Floats:
-        """Bytes of each released file."""
         return self.file_rows * row_bytes(self.description) * self.figures.stored[f"released_{self.description.format}"]
 
     # --- The flow --------------------------------------------------------------------------------------------
 
     @cached_property
     def counts(self) -> dict[str, float]:
-        """What the flow's own work grows with."""
+        """Count what the flow's own work grows with."""
         steps, plan = self.steps, self.plan
         written = {step: float(tasks.sizes.slices_written.sum()) for step, tasks in steps.items()}
         return {
@@ -511,7 +500,7 @@ class Workload:
 
     @property
     def objects(self) -> float:
-        """Objects that the run leaves in its work area before they are removed."""
+        """Count the objects that the run leaves in its work area before they are removed."""
         return float(sum(tasks.writes.sum() for step, tasks in self.steps.items() if step != UPLOAD))
 
     def flow_seconds(self, stage: str) -> float:

@@ -50,7 +50,6 @@ class Workplace:
 
     @property
     def lanes(self) -> int:
-        """Tasks that are done at a time."""
         return self.workers * self.threads
 
 
@@ -84,7 +83,7 @@ class _Queue:
     free: float = 0.0
 
     def served(self, now: float, seconds: float) -> float:
-        """When what comes now is served."""
+        """Queue what comes now; returns when it is served."""
         self.free = max(self.free, now) + seconds
         return self.free
 
@@ -101,7 +100,7 @@ class _Store:
     def done(
         self, now: float, queue: _Queue, rate: float, requests: float, rounds: float, n_bytes: float, ahead: float = 0.0
     ) -> float:
-        """When requests that are made now are answered, but for the bytes that nobody waits for."""
+        """Find when requests that are made now are answered, but for the bytes that nobody waits for."""
         place = self.place
         alone = now + rounds * place.latency + (n_bytes - ahead) * place.threads / place.bandwidth
         return max(alone, queue.served(now, requests / rate), self.moving.served(now, n_bytes / place.store_bandwidth))
@@ -124,7 +123,7 @@ class Timeline:
         return now + self._random.expovariate(self.place.failures / 3600.0)
 
     def wait(self, seconds: float) -> None:
-        """The flow is at work, and no task is out."""
+        """Let the flow work, while no task is out."""
         self.now += seconds
 
     def play(self, tasks: StepTasks) -> StepTimes:
@@ -226,7 +225,7 @@ class _Step:
             self._push(read + worked, _COMPUTED, self._numbered(lane))
 
     def _numbered(self, lane: int) -> int:
-        """A lane and the life of its worker as one number."""
+        """Combine a lane and the life of its worker in one number."""
         return self._life.get(lane, 0) * self._place.lanes + lane
 
     def _alive(self, number: int) -> int | None:

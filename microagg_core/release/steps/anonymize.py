@@ -50,13 +50,12 @@ class _Released:
     n_groups: int = 0
 
     def add(self, outcome: BlockOutcome) -> None:
-        """The next block's."""
         self.groups.append(outcome.labels + self.n_groups)
         self.representatives.append(outcome.representatives)
         self.n_groups += len(outcome.representatives[0])
 
     def joined(self) -> tuple[Ints, list[NDArray[Any]]]:
-        """The group of each record, and the ticks of each group, by quasi-identifier."""
+        """Join the group of each record, and the ticks of each group, by quasi-identifier."""
         return np.concatenate(self.groups), [np.concatenate(ticks) for ticks in zip(*self.representatives, strict=True)]
 
 
@@ -113,13 +112,13 @@ ANONYMIZE = Step(
 
 
 def _with_next(statistics: list[LossStatistics], figures: LossStatistics) -> list[LossStatistics]:
-    """The blocks' figures so far, and those of the next one."""
+    """Append the next block's figures, adding up when there are enough."""
     more = [*statistics, figures]
     return more if len(more) < _BLOCKS_AT_ONCE else [LossStatistics.sum_of(more)]
 
 
 def _released_rows(work: Work, planned: Planned, rows: _Partition, released: _Released) -> tuple[pa.Table, Ints]:
-    """The partition's rows as released, the private record number before and what came in behind; and their files."""
+    """Make the partition's rows as released, record number before and what came in behind; and find their files."""
     blocks, schema = load_blocks(work, planned), planned.context.schema
     group, ticks = released.joined()
     # What the records of a group have in common is made once for each group.

@@ -48,7 +48,6 @@ def write_candidate(work: Work, plan: Planned, gathered: pa.Table) -> None:
 
 
 def no_rows(schema: FileSchema, *, with_origins: bool) -> pa.Table:
-    """What is gathered of nobody."""
     columns = {f"x{j}": field.type for j, field in enumerate(schema.released_schema)}
     columns |= {f"q{j}": column.type for j, column in enumerate(schema.quasi_identifiers) if with_origins}
     return pa.schema([pa.field(name, kind) for name, kind in {RECORD: pa.int64(), **columns}.items()]).empty_table()

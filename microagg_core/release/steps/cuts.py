@@ -107,7 +107,7 @@ def cut_strata(
 
 
 def _sampled_cut(Z: Floats, rows: int, limit: int, k: int) -> tuple[Tree, Ints]:
-    """The cuts of a stratum of so many records by a sample of it, and the records of its leaves."""
+    """Cut a stratum of so many records by a sample of it; returns the records of its leaves, too."""
     whole = len(Z) == rows
     most = limit if whole else limit * len(Z) / rows * _SAMPLE_MARGIN
     tree = grow(Z, most, k)
@@ -182,7 +182,6 @@ def _cut_by_passes(
 
 
 def _routes_to(strata: Strata, oversize: Ints) -> Routes:
-    """The keys that go to these strata."""
     mine = np.isin(strata.stratum_of_hash, oversize)
     stratum = strata.stratum_of_hash[mine]
     return Routes(strata.key_hashes[mine], stratum, np.zeros_like(stratum), pa.table({}))

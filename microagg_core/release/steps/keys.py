@@ -42,7 +42,6 @@ def merge_keys(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def hashes_of(keys: pa.Table, seed: int) -> UInt64s:
-    """The hash of each counted key."""
     blocking = [one_array(keys[name]) for name in keys.column_names if name.startswith("b")]
     return hash_keys(blocking, np.asarray(keys["pattern"]).astype(np.uint64), seed)
 
@@ -60,19 +59,19 @@ def write_keys(work: Work, keys: pa.Table) -> None:
 
 
 def read_own_keys(work: Work, seed: int) -> UInt64s:
-    """The hashes of the keys that the task's input part has."""
+    """Read the hashes of the keys that the task's input part has."""
     if not work.has(PART_KEYS):  # a part without records
         return np.empty(0, dtype=np.uint64)
     return hashes_of(work.read(PART_KEYS), seed)
 
 
 def _level(ranges: float) -> int:
-    """The level with so many ranges at least."""
+    """Find the level with so many ranges at least."""
     return min(_MOST_LEVELS, int(np.ceil(np.log2(max(1.0, ranges)))))
 
 
 def _ranges_of(hashes: UInt64s, level: int) -> Ints:
-    """The range of each hash at a level."""
+    """Find the range of each hash at a level."""
     if level == 0:
         return np.ones(len(hashes), dtype=np.int64)
     return (hashes >> np.uint64(64 - level)).astype(np.int64) + (1 << level)
@@ -90,7 +89,7 @@ def deal_keys(slices: Slices) -> list[Slices]:
 
 
 def _at_level(slices: Slices, level: int) -> Slices:
-    """The same slices, each for the ranges of one level that it meets."""
+    """Give each slice to the ranges of one level that it meets."""
     array = slices.array.copy()
     finer = np.floor(np.log2(array["destination"])).astype(np.int64) - level
     array["destination"] >>= np.maximum(finer, 0).astype(np.uint32)
@@ -125,5 +124,5 @@ MERGE_KEYS = Step(
 
 
 def counted_keys(written: Pieces) -> pa.Table:
-    """All counted keys, from the ranges that were merged."""
+    """Read all counted keys, from the ranges that were merged."""
     return pa.concat_tables(written.read_all(KEYS))

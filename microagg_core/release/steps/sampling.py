@@ -27,7 +27,7 @@ _OF_DRAW = ("draw", "position")
 
 
 def uniform(numbers: Ints, seed: int) -> Floats:
-    """A number in [0, 1) for each record, fixed by the record's own number and the seed."""
+    """Draw a number in [0, 1) for each record, fixed by the record's own number and the seed."""
     salted = numbers.astype(np.uint64) ^ np.uint64((seed * 0x9E3779B97F4A7C15 + 1) % 2**63)
     return (mix_words(salted) >> np.uint64(11)).astype(np.float64) / 2.0**53
 

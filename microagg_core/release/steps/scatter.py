@@ -87,7 +87,7 @@ def refuse_changed(planned: Planned, part: int, fingerprint: Fingerprint) -> Non
 
 
 def _scattered_rows(planned: Planned, routes: Routes, released: Routed) -> tuple[pa.Table, Ints]:
-    """Records that are released, with the partition of each."""
+    """Select records that are released, with the partition of each."""
     schema, outline = planned.context.schema, planned.outline
     Z = released.points if outline.trees else np.empty((len(released.records), 0))
     block = routes.blocks_of(released.place, outline.trees, Z, released.records)

@@ -78,17 +78,15 @@ class Survey:
 
     @property
     def rows(self) -> int:
-        """Records in the input."""
         return sum(self.rows_of_parts)
 
     @property
     def arrivals(self) -> int:
-        """Records that take part, in what was counted and in what is released."""
+        """Count records that take part, in what was counted and in what is released."""
         return sum(self.arrivals_of_parts)
 
     @property
     def staged_bytes(self) -> float:
-        """Bytes of all rows on their way."""
         return self.arrivals * self.row_bytes
 
     def encoding(self, kinds: Sequence[Kind]) -> Encoding:
@@ -97,17 +95,14 @@ class Survey:
         return Encoding.steady(tuple(kind.for_input(of, moments) for kind, of, moments in surveyed), self.moments)
 
     def first_record(self, part: int) -> int:
-        """The record number of a part's first row."""
         return sum(self.rows_of_parts[:part])
 
     @property
     def first_records(self) -> NDArray[np.int64]:
-        """The record number of each part's first row."""
         rows = np.array(self.rows_of_parts, dtype=np.int64)
         return np.cumsum(rows) - rows
 
     def parts_of(self, records: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The part in which each record came."""
         return np.searchsorted(self.first_records, records, side="right") - 1
 
 
@@ -132,7 +127,6 @@ class Fingerprint:
         self._rows += table.num_rows
 
     def text(self) -> str:
-        """The fingerprint of all rows so far."""
         return f"{self._rows}-{self._sums[0]:016x}-{self._sums[1]:016x}"
 
 
@@ -323,7 +317,7 @@ def combine_survey(spec: ReleaseSpec, surveyed: Pieces, context: Context) -> Sur
 
 
 def _written(surveyed: Pieces, output: BytesOutput, index: int, filled: set[int]) -> list[bytes]:
-    """Objects with one index of the parts that have records."""
+    """Read objects with one index of the parts that have records."""
     pieces = [piece for piece in surveyed.of(output) if piece.index == index and piece.number in filled]
     return surveyed.read_of(output, pieces)
 
@@ -337,7 +331,6 @@ def _remarks(spec: ReleaseSpec, surveyed: Pieces, filled: set[int]) -> tuple[str
 def _disclosures(
     context: Context, surveyed: Pieces, filled: set[int], parts: list[dict[str, Any]]
 ) -> tuple[Disclosure, ...]:
-    """What the confidential columns would disclose, by what all parts gathered."""
     n_columns = len(context.schema.confidential)
     if not n_columns:
         return ()
@@ -347,7 +340,7 @@ def _disclosures(
 
 
 def disclosures_of(context: Context, gathered: Gathered, text_bytes: Ints, n_records: int) -> tuple[Disclosure, ...]:
-    """What the confidential columns would disclose, by what was gathered of so many records."""
+    """Find what the confidential columns would disclose, by what was gathered of so many records."""
     names = tuple(column.name for column in context.schema.confidential)
     sketches = gathered.sketches[: len(names)]
     lengths = tuple(int(b) / max(1, sketch.rows) for b, sketch in zip(text_bytes, sketches, strict=True))
@@ -365,7 +358,7 @@ def _refuse_few(rows: int, k: int) -> None:
 
 
 def _any_of(what: str, kind: Kind, column: pa.ChunkedArray) -> bool:
-    """Whether a column of a quasi-identifier has a missing or an infinite value."""
+    """Look for a missing or an infinite value in a column of a quasi-identifier."""
     ticks, missing = kind.ticks(column)
     return bool(missing.any() if what == "missing" else (~kind.finite(ticks)).any())
 

@@ -80,7 +80,6 @@ def unit_checks(spec: ReleaseSpec, schema: FileSchema) -> list[UnitCheck]:
 
 
 def several_columns(spec: ReleaseSpec) -> tuple[str, ...]:
-    """The columns of a unit that is named by several."""
     return tuple(spec.unit) if spec.unit != "row" and len(spec.unit) > 1 else ()
 
 
@@ -99,7 +98,7 @@ def _pairs(data: bytes) -> Pairs:
 
 
 def _sum_of(pairs: Pairs) -> int:
-    """A checksum of digests that adds up: that of a range is the sum, modulo 2^64, of those of its parts."""
+    """Sum digests so that the checksum of a range is the sum, modulo 2^64, of those of its parts."""
     return int(((pairs[:, 0] * _ODD[0]) ^ (pairs[:, 1] * _ODD[1])).sum())
 
 
@@ -123,7 +122,6 @@ class UnitDigests:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that are looked at."""
         return tuple(dict.fromkeys((*self._unit, *(name for check in self._checks for name in check.columns))))
 
     def add(self, table: pa.Table) -> None:
@@ -165,12 +163,11 @@ class UnitDigests:
 
 
 def _bucket_of(pairs: Pairs) -> Bytes:
-    """The first byte of each digest."""
     return (pairs[:, 0] >> np.uint64(56)).astype(np.uint8)
 
 
 def _buckets(pairs: Pairs, check: int, part: int, number: int) -> Slices:
-    """Where the digests of each first byte lie in an object; the buckets of checks are numbered on."""
+    """Find where the digests of each first byte lie in an object; the buckets of checks are numbered on."""
     ends = np.cumsum(np.bincount(_bucket_of(pairs), minlength=_BUCKETS))
     edges = [0, *ends.tolist()]
     return Slices.of(
@@ -296,7 +293,7 @@ def _cure_of_spelling(names: tuple[str, ...]) -> str:
 
 
 def repeated_units(spec: ReleaseSpec, names: tuple[str, ...], count: int) -> str:
-    """What is to be said of so many records whose unit has another one."""
+    """Explain that so many records have a unit with another record."""
     if spec.unit == "row":
         return (
             f"identifier {_quoted(names)} repeats in {count} records, so a row is not a person or firm of its own: "
@@ -334,5 +331,5 @@ def coarser_columns(spec: ReleaseSpec, sketches: Sequence[Sketch]) -> tuple[str,
 
 
 def _is_name(array: pa.Array) -> Bools:
-    """Which values name anything: neither missing, nor a text of nothing."""
+    """Mark values that name anything: neither missing, nor a text of nothing."""
     return named_values(array)[0] if has_spellings(array.type) else ~missing_in(array)
