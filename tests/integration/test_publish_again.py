@@ -17,7 +17,7 @@ from microagg_core.release.revisions import read_manifest
 from microagg_core.release.verify import verify
 from microagg_core.software import software
 from microagg_core.store.layout import ReleaseLayout
-from microagg_core.store.objects import Store, sha256_hex
+from microagg_core.store.objects import Store
 from microagg_flows.executors import InProcess
 from microagg_flows.progress import Silence
 from microagg_flows.record import RunRecord
@@ -61,8 +61,8 @@ def run_again(path: Path, **how: Any) -> tuple[Release, list[str]]:
 
 def other_software(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the package had been changed and its libraries too."""
-    for user in ("audit", "publishing"):
-        monkeypatch.setattr(f"microagg_core.release.steps.{user}.software", lambda: OTHER_SOFTWARE)
+    for user in ("audit", "facts"):
+        monkeypatch.setattr(f"microagg_core.release.{user}.software", lambda: OTHER_SOFTWARE)
 
 
 # --- recognised and mended -------------------------------------------------------------------------------------
@@ -282,10 +282,10 @@ def test_only_what_the_gate_read_is_published_whatever_the_work_area_says_later(
     release = start(write_release(tmp_path, [people(400)]))
     run_stages(release, "survey", "plan", "scatter", "anonymize", "validate", "measure")
     run = tmp_path / "work" / release.layout.folder
-    candidate, notes = run / "assemble" / "candidate-00000.bytes", run / "check-files" / "notes-00000.json"
+    candidate, notes = run / "assemble" / "candidate-00000.bytes", run / "check-files" / "notes-00000.notes"
     forged = candidate.read_bytes()[:-1] + b"x"
     candidate.write_bytes(forged)
-    notes.write_text(json.dumps({**json.loads(notes.read_text()), "sha256": sha256_hex(forged), "bytes": len(forged)}))
+    notes.write_bytes(notes.read_bytes() + forged)
     with pytest.raises(StorageError, match="is not what was written; run again"):
         run_stages(release, "publish")
     assert list((tmp_path / "output").iterdir()) == []
