@@ -21,8 +21,6 @@ Result = TypeVar("Result")
 
 
 class Executor(Protocol):
-    """What a release asks of those who work for it."""
-
     progress: Progress
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item], what: str) -> list[Result]:

@@ -103,7 +103,7 @@ class LongBlocks:
         self._heard.clear()
 
     def words(self, with_loss: bool = True) -> str:
-        """How far the block is that has taken longest, and how many others take long; empty where none does."""
+        """Say how far the block is that has taken longest, and how many others take long; empty where none does."""
         oldest = time.monotonic() - _FORGOTTEN_SECONDS
         self._heard = {block: heard for block, heard in self._heard.items() if heard[0] >= oldest}
         if not self._heard:

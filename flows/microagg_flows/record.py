@@ -208,7 +208,7 @@ class RunRecord:
             self._try(lambda: self._tell_lineage(event, document))
 
     def ending(self, error: BaseException | None) -> MicroaggError | None:
-        """The error that the run ends with; None where the release is out and nothing is left to do."""
+        """Word the error that the run ends with; None where the release is out and nothing is left to do."""
         if self.is_finished:
             return None
         interrupted = error is not None and not isinstance(error, Exception)
@@ -222,7 +222,7 @@ class RunRecord:
 
     @property
     def published(self) -> str:
-        """The beginning of a sentence where the release is there for readers, else empty."""
+        """Begin a sentence where the release is there for readers; else empty."""
         if self.release is None or self.release.committed is None:
             return ""
         manifest = self.release.committed
@@ -230,13 +230,13 @@ class RunRecord:
         return f"release {manifest.id} is published in {folder}"
 
     def noted(self, error: BaseException) -> str:
-        """The note of an error or an interruption once the release is finished."""
+        """Word the note of an error or an interruption once the release is finished."""
         if isinstance(error, KeyboardInterrupt):
             return f"{self.published}; interrupted while clearing up, which the same command finishes"
         return f"{self.published}; afterwards: {sanitized(error, 'clearing up').message}"
 
     def _but_published(self, error: BaseException) -> MicroaggError:
-        """The error of a run whose release is committed and not finished."""
+        """Word the error of a run whose release is committed and not finished."""
         if self._says_published and isinstance(error, MicroaggError):
             return error
         self._says_published = True
@@ -246,17 +246,17 @@ class RunRecord:
         return type(safe)(f"{self.published}, but the run failed afterwards ({safe.message}); {_LEFT}")
 
     def innermost(self) -> RunRecord:
-        """The run that is under way: this one, or the one within it."""
+        """Find the run that is under way: this one, or the one within it."""
         return self.inner.innermost() if self.inner else self
 
     def release_document(self) -> dict[str, Any]:
-        """The JSON document of the finished release."""
+        """Make the JSON document of the finished release."""
         if self.release is None or self.release.published is None:
             raise RuntimeError("the last stage ended without a release")
         return release_document(self.release.published, to_plain(self.release.outcomes), self.release.page)
 
     def document(self, ending: MicroaggError | None, under_way: bool = False) -> dict[str, Any]:
-        """The results as JSON: how the run ended, or how far it is; figures with as many digits as mean something."""
+        """Make JSON of how the run ended, or how far it is; figures with as many digits as mean something."""
         release, seconds = self.release, time.perf_counter() - self._clock
         manifest = release.committed if release else None
         published = release.published if release else None

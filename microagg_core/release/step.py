@@ -260,6 +260,11 @@ class Receipt:
     peak_bytes: int = 0
     format_version: int = FORMAT_VERSION
 
+    @property
+    def own_pieces(self) -> list[Piece]:
+        """Select what the task wrote; what it vouches for is another's."""
+        return [piece for piece in self.pieces if piece.step == self.step]
+
     def piece(self, output: Output[Any]) -> Piece:
         """Find the only object of an output."""
         (piece,) = (piece for piece in self.pieces if piece.output == output.name)

@@ -84,7 +84,8 @@ class StepsDone:
                 name: [(maker, slices.by_destination(n)) for maker, slices in sent] for name, sent in received.items()
             }
         same = (*step.same, *(output for one in companions for output in one.same))
-        makers = [self._receipts[name] for name, one in self.steps.items() if one.per == step.per]
+        others = (other for other in self.steps.values() if other.per == step.per and other.name != step.name)
+        makers = [self._receipts[other.name] for other in others]
         tasks = []
         for place in range(n):
             read = tuple(self._same(makers, output, place) for output in same)
@@ -117,7 +118,7 @@ class StepsDone:
     @staticmethod
     def _same(makers: Iterable[dict[int, Receipt]], output: Output[Any], place: int) -> tuple[Piece, ...]:
         receipts = (receipts[place] for receipts in makers if place in receipts)
-        return tuple(piece for receipt in receipts for piece in receipt.pieces if piece.output == output.name)
+        return tuple(piece for receipt in receipts for piece in receipt.own_pieces if piece.output == output.name)
 
     # --- What was done ---
 
@@ -138,7 +139,7 @@ class StepsDone:
         """List objects that tasks wrote, step by step and in the order of their numbers."""
         names = {output.name for output in outputs}
         receipts = self.receipts(*self.steps.values())
-        return self.run.pieces(p for receipt in receipts for p in receipt.pieces if p.output in names)
+        return self.run.pieces(p for receipt in receipts for p in receipt.own_pieces if p.output in names)
 
     def has(self, output: Output[Any]) -> bool:
         return bool(self.written(output).pieces)

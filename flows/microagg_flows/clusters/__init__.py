@@ -66,7 +66,7 @@ class Workers(Protocol):
         """
 
     def surroundings(self, spec: ReleaseSpec, addresses: Sequence[str]) -> dict[str, Surroundings]:
-        """What workers that are fit for the work find around them, by address; without those that left meanwhile."""
+        """Ask workers that are fit for the work what they find around them, by address."""
 
     def executor(self, spec: ReleaseSpec, progress: Progress) -> Executor:
         """An executor for the tasks of the spec's release."""
@@ -103,7 +103,7 @@ def kind_of(cluster: Cluster) -> ClusterKind:
 
 @contextmanager
 def connect(cluster: Cluster, spec: ReleaseSpec, progress: Progress) -> Iterator[Executor]:
-    """An executor on the workers of a cluster, while the block lasts."""
+    """Connect to the workers of a cluster, while the block lasts."""
     with hired_workers(cluster, progress) as workers:
         yield workers.executor(spec, progress)
 
@@ -121,7 +121,7 @@ def worker_records(cluster: Cluster, spec: ReleaseSpec, progress: Progress) -> l
 
 @contextmanager
 def executor_for(spec: ReleaseSpec, progress: Progress) -> Iterator[Executor]:
-    """An executor for a release, while the block lasts."""
+    """Find workers for a release, while the block lasts."""
     cluster = cluster_for(spec)
     if not kind_of(cluster).on_this_machine:  # its machines compile for themselves
         with connect(cluster, spec, progress) as executor:

@@ -217,7 +217,7 @@ def _unfit(answer: Any, spec: ReleaseSpec | None = None) -> MicroaggError | None
 
 
 def dashboard_link(client: Client) -> str:
-    """The address of the scheduler's dashboard; empty where it has none, or does not say."""
+    """Ask for the address of the scheduler's dashboard; empty where it has none, or does not say."""
     try:
         has_pages = _asked(client, client.run_on_scheduler, _has_pages, seconds=_DASHBOARD_SECONDS)
         return str(client.dashboard_link or "") if has_pages else ""

@@ -23,8 +23,6 @@ def hired(_cluster: NoCluster, _progress: Progress) -> Iterator[ThisProcess]:
 
 
 class ThisProcess:
-    """The process that was called, as the only worker."""
-
     def surroundings(self, spec: ReleaseSpec, addresses: Sequence[str]) -> dict[str, Surroundings]:
         return {address: surroundings(spec.model_dump(mode="json")) for address in addresses}
 

@@ -62,11 +62,11 @@ class Supply:
     cure = "start workers, and start the release again"
 
     def news(self) -> str:
-        """What is known of workers that are on their way; empty where nothing is."""
+        """Say what is known of workers that are on their way; empty where nothing is."""
         return ""
 
     def refusal(self) -> str:
-        """Why no worker will come any more; empty where one may."""
+        """Say why no worker will come any more; empty where one may."""
         return ""
 
 
@@ -96,7 +96,7 @@ class Pool:
         return self.wanted.n_most * self.wanted.threads if self.wanted else 0
 
     def workers(self) -> list[WorkerState] | None:
-        """The workers as the scheduler knows them; None where it does not answer."""
+        """Ask the scheduler for its workers; None where it does not answer."""
         identity = self._ask("identity", n_workers=-1)
         if identity is None:
             return None
@@ -158,8 +158,6 @@ class Pool:
 
 @dataclass
 class _Out:
-    """The tasks of one call that are with the workers."""
-
     function: Callable[[Any], Any]
     what: str
     waiting: Iterator[tuple[int, Any]]
@@ -258,7 +256,7 @@ class DaskExecutor:
                     future.cancel()  # type: ignore[no-untyped-call]
 
     def _look_for_others(self) -> None:
-        """Where tasks end one after the other, nobody waits: who has come is looked for between them."""
+        """Look for workers that have come, between tasks that end one after the other."""
         now = time.monotonic()
         if now - self._looked > _LOOK_SECONDS:
             self.look_around()

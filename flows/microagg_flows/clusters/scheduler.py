@@ -75,7 +75,7 @@ _CONNECT_SECONDS = 30
 
 
 class Refilling(Adaptive):
-    """As many workers as there is work for, between two bounds; those that were lost are replaced."""
+    """Keep as many workers as there is work for, between two bounds; replace those that were lost."""
 
     async def adapt(self) -> None:
         await super().adapt()

@@ -75,7 +75,7 @@ class _Commands(TyperGroup):
 
 
 def _ending(call: Call, error: BaseException) -> MicroaggError:
-    """The error of a command that was interrupted, or failed once its release was finished."""
+    """Word the end of a command that was interrupted, or failed once its release was finished."""
     if call.record is None:
         return InterruptionError(call.interrupted)
     record = call.record.innermost()

@@ -20,7 +20,6 @@ _ENDINGS = (".yaml", ".yml")
 
 
 def names_prefect_server(environment: Mapping[str, str]) -> bool:
-    """Whether the environment or a profile names a Prefect server."""
     if "PREFECT_API_URL" in environment:
         return True
     try:

@@ -127,7 +127,7 @@ def release_flow(spec: str, id: str | None = None, replace: bool = False, settin
 
 
 def _ended(order: Order, record: RunRecord, progress: PrefectProgress) -> Any:
-    """The release's document, a failed state, or one of a night that is left out; with its artifacts."""
+    """Make the release's document, a failed state, or one of a night that is left out; with its artifacts."""
     context = FlowRunContext.get()
     run = context.flow_run if context else None
     try:

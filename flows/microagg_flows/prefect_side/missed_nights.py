@@ -65,7 +65,7 @@ def reason_to_leave_out(
 
 
 def is_scheduled(run: FlowRun | None, order: Order) -> bool:
-    """Whether a run of a deployment goes by its schedule: nobody says which release it is to make."""
+    """Tell a run of a deployment that goes by its schedule: nobody says which release it is to make."""
     return run is not None and run.deployment_id is not None and order.id is None and not order.replace
 
 

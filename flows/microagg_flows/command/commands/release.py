@@ -132,7 +132,7 @@ def make_release(order: Order, direct: bool, record: RunRecord) -> None:
 
 
 def _needs_no_prefect(spec: ReleaseSpec) -> bool:
-    """Whether a release is so small, and its spec so plain, that neither a cluster nor a Prefect server is wanted."""
+    """Tell a release so small, and a spec so plain, that neither a cluster nor a Prefect server is wanted."""
     from microagg_core.spec.clusters import NoCluster
     from microagg_flows.clusters import cluster_for
     from microagg_flows.prefect_side import names_prefect_server
@@ -158,7 +158,7 @@ def _show(record: RunRecord, as_json: bool) -> None:
 
 
 def _risk_of(record: RunRecord) -> dict[str, Any] | None:
-    """The measured risk of the release; None where nobody measured it."""
+    """Read the measured risk of the release; None where nobody measured it."""
     from microagg_core.release.audit import read_risk
 
     release = record.release
