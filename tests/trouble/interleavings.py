@@ -243,8 +243,12 @@ class Search:
         seen = set()
         for _ in range(n_walks):
             followers = [self._start(held, faults)]
+            faults_left = faults
             while followers:
-                now = draw.choice(followers)
+                # Most requests fail in more ways than they succeed: without a bias no walk would come to a smooth end.
+                smooth = [one for one in followers if one.faults == faults_left]
+                now = draw.choice(smooth if smooth and draw.random() < 0.95 else followers)
+                faults_left = now.faults
                 seen.add(now)
                 followers = self._followers(now, faults)
         return len(seen)
