@@ -18,7 +18,7 @@ from microagg_core.release.revisions import read_manifest
 from microagg_core.release.verify import verify
 from microagg_core.software import software
 from microagg_core.store.layout import ReleaseLayout
-from microagg_core.store.objects import Store
+from microagg_core.store.objects import Store, sha256_hex
 from microagg_flows.executors import InProcess
 from microagg_flows.progress import Silence
 from microagg_flows.record import RunRecord
