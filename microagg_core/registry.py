@@ -46,7 +46,7 @@ def names(package: str, group: str = "") -> tuple[str, ...]:
         raise SpecError(
             f"the plug-in {twice[0]} (entry point of {group}) has the name of a part of microagg; uninstall it"
         )
-    first = [name for name in getattr(folder, "ORDER", ()) if name in own]
+    first = getattr(folder, "ORDER", ())  # also what an installation lacks: it is missed when it is loaded
     return (*first, *sorted(own.difference(first)), *sorted(added))
 
 

@@ -53,6 +53,13 @@ def test_members_come_in_the_stated_order_and_then_by_name(shapes):
     assert [kind.__name__ for kind in registry.classes("shapes.plane", shapes.Shape)] == ["Square", "Circle"]
 
 
+def test_a_member_that_an_installation_lacks_is_missed(shapes, tmp_path):
+    """A check of the gate that is not there would pass everything."""
+    (tmp_path / "shapes" / "plane" / "square.py").unlink()
+    with pytest.raises(ModuleNotFoundError, match="square"):
+        registry.classes("shapes.plane", shapes.Shape)
+
+
 def test_names_load_nothing(shapes):
     registry.names("shapes.plane")
     assert "shapes.plane.square" not in sys.modules
