@@ -108,7 +108,11 @@ def _plug_in(name: str, group: str) -> Any:
 
 @cache
 def _entry_points(group: str) -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=group)} if group else {}
+    named: dict[str, EntryPoint] = {}
+    for point in entry_points(group=group) if group else ():
+        if named.setdefault(point.name, point).value != point.value:
+            raise SpecError(f"two plug-ins have the name {point.name} (entry points of {group}); uninstall one of them")
+    return named
 
 
 def _objects(place: Any, of: type[T]) -> list[T]:

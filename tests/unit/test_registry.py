@@ -87,6 +87,14 @@ def test_a_plug_in_does_not_take_the_place_of_a_member(shapes, monkeypatch):
         registry.names("shapes.plane", "microagg.shapes")
 
 
+def test_two_plug_ins_of_one_name_are_refused(shapes, monkeypatch):
+    points = [EntryPoint("oval", f"shapes.{place}", "microagg.shapes") for place in ("here", "there")]
+    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    registry.forget()
+    with pytest.raises(SpecError, match="two plug-ins have the name oval"):
+        registry.names("shapes.plane", "microagg.shapes")
+
+
 def test_a_module_without_a_member_is_a_bug_where_one_is_named(shapes):
     with pytest.raises(InternalError, match="must have one module, and has 0"):
         registry.member("shapes.base", "shape", ModuleType)
