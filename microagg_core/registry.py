@@ -46,7 +46,7 @@ def names(package: str, group: str = "") -> tuple[str, ...]:
         raise SpecError(
             f"the plug-in {twice[0]} (entry point of {group}) has the name of a part of microagg; uninstall it"
         )
-    first = [name for name in getattr(folder, "ORDER", ()) if name in own]
+    first = getattr(folder, "ORDER", ())  # also what an installation lacks: it is missed when it is loaded
     return (*first, *sorted(own.difference(first)), *sorted(added))
 
 
@@ -108,7 +108,11 @@ def _plug_in(name: str, group: str) -> Any:
 
 @cache
 def _entry_points(group: str) -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=group)} if group else {}
+    named: dict[str, EntryPoint] = {}
+    for point in entry_points(group=group) if group else ():
+        if named.setdefault(point.name, point).value != point.value:
+            raise SpecError(f"two plug-ins have the name {point.name} (entry points of {group}); uninstall one of them")
+    return named
 
 
 def _objects(place: Any, of: type[T]) -> list[T]:

@@ -351,12 +351,12 @@ class _Trying:
         return np.array(lost)
 
     def _load_kernels(self) -> None:
-        """Group some rows of the largest block for nothing, so that no kernel is loaded while a clock runs."""
+        """Group some rows of the largest block and drop the result, so that no timing includes loading kernels."""
         place, rows = max(self.rows.blocks(), key=lambda block: block[1].stop - block[1].start)
         n, setting, p = rows.stop - rows.start, self.trial.setting, len(self.planned.encoding.kinds)
         while n > 4 * setting.k and setting.grouping_seconds(n, p) > _LOADING_SECONDS:
             n //= 2
-        # Of some rows more may be demanded than they can hold.
+        # Without protection: so few rows may not be able to meet its demands.
         some = slice(rows.start, rows.start + n)
         self._outcome(place, some, self.spec.seed, proving=False, protecting=False)
 

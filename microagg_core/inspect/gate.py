@@ -105,7 +105,10 @@ class Inspected:
             KeyError: a check noted nothing of a file that it can look at.
         """
         keys = [check.key for check in checks()]
-        return cls(total(_complete(file, keys) for file in arrivals), total(survivors))
+        of_all = [check.key for check in checks() if check.judges_survivors]
+        return cls(
+            total(_complete(file, keys) for file in arrivals), total(_complete(file, of_all) for file in survivors)
+        )
 
     @cached_property
     def whole(self) -> Notes:

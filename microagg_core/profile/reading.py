@@ -123,7 +123,7 @@ def _together(tables: list[pa.Table], listing: InputListing) -> pa.Table:
 
 def _cut(listing: InputListing, source: Input) -> InputListing:
     form = input_format(source)
-    stretches = form.to_scan(listing, source)
+    stretches = form.stretches_to_scan(listing, source)
     if not 0 < len(stretches) <= _MOST_SCANNED:
         return listing
     return form.cut(listing, source, [(one, form.scan(one, source)) for one in stretches])

@@ -198,7 +198,7 @@ _MOST_RECORDS = 2000
 #: Cells of a text file are shorter, unless a quote is left open.
 _MOST_CHARACTERS = 2**20
 #: A delimiter that cuts a greater share of the lines into as many cells is meant as one.
-_MOST_OF_THEM = 0.5
+_DELIMITED_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class _Lines:
         return self.n_names > 1 and all(len(record) == self.n_names for record in self.records)
 
     @property
-    def agree_in_one(self) -> bool:
+    def cuts_nothing(self) -> bool:
         """Tell whether the delimiter cuts no line."""
         return all(len(record) == 1 for record in self.records)
 
@@ -278,10 +278,10 @@ def _lines(head: str, is_whole: bool, delimiter: str) -> _Lines:
 
 
 def _single_column(tried: list[_Lines], place: str) -> _Lines:
-    """The one column of a file whose lines no delimiter cuts."""
+    """Take a file as one column; refuse it if a delimiter cuts its header or most lines, or none leaves all whole."""
     best = max(tried, key=lambda lines: (lines.weight, lines.n_names))
-    uncut = [lines for lines in tried if lines.agree_in_one]
-    if not uncut or best.weight > _MOST_OF_THEM * len(best.records) or any(lines.n_names > 1 for lines in tried):
+    uncut = [lines for lines in tried if lines.cuts_nothing]
+    if not uncut or best.weight > _DELIMITED_SHARE * len(best.records) or any(lines.n_names > 1 for lines in tried):
         raise _ragged(best, tried, place)
     return uncut[0]
 

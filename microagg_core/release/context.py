@@ -131,7 +131,7 @@ def cut_input(
         source: what the spec says of it.
         answers: of :meth:`Scan.look`, for each.
     """
-    scans = [Scan(source, stretch) for stretch in input_format(source).to_scan(listing, source)]
+    scans = [Scan(source, stretch) for stretch in input_format(source).stretches_to_scan(listing, source)]
     if not scans:
         return listing
     name = run.layout.input_parts()

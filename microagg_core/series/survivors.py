@@ -368,7 +368,7 @@ class _Carried:
         if self._ghosts is not None:
             row[len(self._out) :] = np.asarray(self._ghosts["row"])
         earlier, then = self._earlier(row, np.asarray(old.any(axis=1)))
-        return [self._chosen(j, earlier, then, old[:, j]) for j in range(old.shape[1])]
+        return [self._confidential_column(j, earlier, then, old[:, j]) for j in range(old.shape[1])]
 
     def _held_back(self) -> tuple[Bools, UInt64s]:
         """Mark whose values are not tonight's, column by column, with the digests of these units' last rows.
@@ -405,19 +405,20 @@ class _Carried:
         then[needing] = first[place]
         return earlier, then
 
-    def _chosen(self, j: int, earlier: pa.Table | None, then: Ints, is_old: Bools) -> pa.Array:
-        now = np.concatenate([self._out, np.zeros(self.n - len(self._out), dtype=np.int64)])
+    def _confidential_column(self, j: int, earlier: pa.Table | None, earlier_row: Ints, is_old: Bools) -> pa.Array:
+        """Take a column's values as released earlier where ``is_old``, and tonight's elsewhere."""
+        tonight_row = np.concatenate([self._out, np.zeros(self.n - len(self._out), dtype=np.int64)])
         if not is_old.any():
             if self._tonight is None:
                 raise InternalError("a bug: survivors without rows; please report it")
-            return one_array(self._tonight[f"c{j}"]).take(pa.array(now))
+            return one_array(self._tonight[f"c{j}"]).take(pa.array(tonight_row))
         if earlier is None:
             raise _lost()
         before = one_array(earlier[f"x{j}"])
         if self._tonight is None:
-            return before.take(pa.array(then))
+            return before.take(pa.array(earlier_row))
         both = pa.concat_arrays([one_array(self._tonight[f"c{j}"]).cast(before.type), before])
-        return both.take(pa.array(np.where(is_old, then + self._tonight.num_rows, now)))
+        return both.take(pa.array(np.where(is_old, earlier_row + self._tonight.num_rows, tonight_row)))
 
 
 def _fates_of(work: Work, atoms: pa.Table) -> tuple[Bytes, Ints, Ints]:

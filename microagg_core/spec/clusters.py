@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Discriminator, Field, StringConstraints, Tag, WithJsonSchema, field_validator
 
 from microagg_core.data.places import secrets_in, without_credentials
+from microagg_core.errors import SpecError
 from microagg_core.model import Model, Number, PartError, Problem, Whole
 from microagg_core.registry import plug_ins
 
@@ -388,7 +389,18 @@ _OWN = (
     ClusterKind("slurm", SlurmCluster, extra="slurm", what="workers by Slurm"),
     ClusterKind("kubernetes", KubernetesCluster, extra="kubernetes", what="workers on Kubernetes"),
 )
-KINDS: dict[str, ClusterKind] = {kind.name: kind for kind in (*_OWN, *plug_ins("microagg.clusters", ClusterKind))}
+
+
+def _all_kinds() -> dict[str, ClusterKind]:
+    kinds = {kind.name: kind for kind in _OWN}
+    for kind in plug_ins("microagg.clusters", ClusterKind):
+        if kind.name in kinds:
+            raise SpecError(f"the plug-in for the cluster {kind.name} has the name of another; uninstall it")
+        kinds[kind.name] = kind
+    return kinds
+
+
+KINDS = _all_kinds()
 #: Kinds whose parts stand one level further in, below their name.
 _NESTED = {name for name, kind in KINDS.items() if name != "none" and list(kind.model.model_fields) == [name]}
 

@@ -58,7 +58,7 @@ def as_arrow(some: pa.Table, rows: int = 10**6) -> bytes:
 def cut(source: Input) -> InputListing:
     listing = list_input(source)
     form = input_format(source)
-    return form.cut(listing, source, [(one, form.scan(one, source)) for one in form.to_scan(listing, source)])
+    return form.cut(listing, source, [(one, form.scan(one, source)) for one in form.stretches_to_scan(listing, source)])
 
 
 def rows_of_parts(listing: InputListing, source: Input) -> list[list[int]]:

@@ -18,6 +18,8 @@ from microagg_core import microaggregate
 from microagg_core.data.kinds.registry import kind_of
 from microagg_core.errors import DataError, SpecError
 from microagg_core.inspect.checks.groups import Sharing, outside_ranges
+from microagg_core.release.steps.confidential import numbers_of
+from microagg_core.spec.columns import Column
 from microagg_core.spec.starter import starter_spec
 from microagg_flows.release import Release
 from releasing.runs import released_table, run_stages, start, write_release
@@ -250,3 +252,10 @@ def test_the_python_functions_mask_what_has_no_mean(add_module: AddModule) -> No
     table = pa.table({"job": ["cook", "cook", "nurse", "smith", "smith", "weaver"], "age": [1.0, 1, 1, 9, 9, 9]})
     masked = microaggregate(table, ["job", "age"], 3, "mdav").data
     assert masked["job"].to_pylist() == ["cook"] * 3 + ["smith"] * 3
+
+
+def test_confidential_texts_stay_numbers_for_what_they_may_disclose(add_module: AddModule) -> None:
+    add_module(KINDS, "texts", TEXTS.replace("CLAIMS", "{Claim.VALUE_OF_GROUP}"))
+    texts = pa.chunked_array([["7.5", "2026-11-18", "a", None]])
+    read = numbers_of(Column("income", pa.string(), "confidential"), texts)
+    assert read.tolist()[:2] == [7.5, 20261118] and np.isnan(read[2:]).all()

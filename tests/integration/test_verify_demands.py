@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from inputs.people import people
+from microagg_core.data.tables.hashing import hash_rows
 from microagg_core.errors import SpecError, StorageError
+from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.release.demands import Demands
 from microagg_core.release.verify import verify
 from microagg_core.store.layout import MANIFEST
@@ -190,6 +194,49 @@ def test_a_part_with_the_content_of_another(forged: Forged) -> None:
     assert set(failed(report)) == {"repeated parts", "k-anonymity"} and report.exit_code == 4
     assert failed(report)["repeated parts"].startswith("1 of 4 parts have the content of another: data/part-00003-")
     assert failed(report)["k-anonymity"] == "1 combinations have fewer than k=3 records (the smallest has 2)"
+
+
+def unmixed(word: int) -> int:
+    """What the mixing step of hashes makes this word of."""
+    word ^= (word >> 31) ^ (word >> 62)
+    word = word * pow(0x94D049BB133111EB, -1, 2**64) % 2**64
+    word ^= (word >> 27) ^ (word >> 54)
+    word = word * pow(0xBF58476D1CE4E5B9, -1, 2**64) % 2**64
+    return word ^ (word >> 30) ^ (word >> 60)
+
+
+def mixed(word: int) -> int:
+    return int(mix_words(np.array([word % 2**64], dtype=np.uint64))[0])
+
+
+def age_with_equal_hash(age: float, town: str, other: str) -> float:
+    """An age that, with another town of at most 7 bytes, has the hash of an age and a town."""
+    salt, k1, k2 = 0xA24BAED4963EE407, 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9
+    start = mixed(salt + k1)
+    of_age = mixed(start ^ mixed(struct.unpack("<Q", struct.pack("<d", age))[0] + k1))
+    # Hashes are made of the town's length and letters by steps that can be gone back.
+    before = mixed(of_age + 2 * salt + k1) ^ len(town.encode())
+    letters = [mixed(int.from_bytes(text.encode(), "little") + k2) for text in (town, other)]
+    state = before ^ letters[0] ^ letters[1] ^ len(other.encode())
+    of_other = (unmixed(state) - 2 * salt - k1) % 2**64
+    word = (unmixed(unmixed(of_other) ^ start) - k1) % 2**64
+    return float(struct.unpack("<d", struct.pack("<Q", word))[0])
+
+
+def test_combinations_with_equal_hashes_are_two(forged: Forged) -> None:
+    """Who forges a release may choose values: each combination has one code here, and both together have two."""
+    ages = next(
+        [age, other]
+        for age in map(float, range(90, 190))
+        if np.isfinite(other := age_with_equal_hash(age, "y", "z")) and other < age
+    )
+    table = table_of(np.repeat(ages, 3).tolist(), ["y"] * 3 + ["z"] * 3, ["p"] * 3 + ["q"] * 3)
+    hashes = hash_rows([table["age"], table["town"]], 6, seed=0)
+    assert len(set(hashes.tolist())) == 1
+    for _ in range(2):
+        forged.said["parts"].pop()
+    forged.add_table(table)
+    assert failed(look(forged, Demands(distinct={"code": 2}))).keys() >= {"protection of 'code' demanded"}
 
 
 def test_records_that_are_all_alike_may_fill_files_alike(on_disk: Forged) -> None:

@@ -67,7 +67,7 @@ def cut(source: Input, n_bytes: int) -> InputListing:
     with mock.patch(f"{RANGES}.RANGE_BYTES", n_bytes), mock.patch(f"{RANGES}._LOOK_BYTES", 7):
         whole = list_input(source)
         form = input_format(source)
-        return form.cut(whole, source, [(one, form.scan(one, source)) for one in form.to_scan(whole, source)])
+        return form.cut(whole, source, [(one, form.scan(one, source)) for one in form.stretches_to_scan(whole, source)])
 
 
 def outcome(listing: InputListing, source: Input) -> pa.Table | str:

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from microagg_core.errors import SpecError
-from microagg_core.spec.clusters import KINDS, Cluster, NoCluster
+from microagg_core.spec import clusters
+from microagg_core.spec.clusters import KINDS, Cluster, ClusterKind, NoCluster
 from microagg_core.spec.json_schema import spec_schema
 from microagg_flows.clusters import hired_workers
 from microagg_flows.progress import Silence
@@ -53,6 +54,12 @@ def test_only_kinds_that_use_dask_load_it(monkeypatch: pytest.MonkeyPatch) -> No
             assert kind.model is NoCluster
             with hired_workers(NoCluster(), Silence()) as workers:
                 assert workers.executor is not None
+
+
+def test_a_kind_of_another_distribution_does_not_take_the_place_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clusters, "plug_ins", lambda group, of: (ClusterKind("ssh", NoCluster),))
+    with pytest.raises(SpecError, match="the plug-in for the cluster ssh has the name of another"):
+        clusters._all_kinds()
 
 
 #: All that another distribution needs for a kind of cluster.

@@ -138,3 +138,20 @@ def test_a_new_check_is_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_file_of_which_nothing_was_noted_passes_for_none() -> None:
     with pytest.raises(KeyError):
         checks_of(Notes(4))
+
+
+class NotesOfAll(ShortNotes):
+    """It is to judge survivors, and forgets to look at them."""
+
+    judges_survivors = True
+
+
+def test_survivors_of_which_nothing_was_noted_pass_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(KeyError):
+        Inspected.of([file_of(RELEASED)], [Notes(4)])
+    every, checks = (*gate.inspections(), NotesOfAll()), (*gate.checks(), NotesOfAll())
+    monkeypatch.setattr(gate, "checks", lambda: checks)
+    monkeypatch.setattr(gate, "inspections", lambda: every)
+    of_survivors = note_file(ReleasedFile(PROMISE, RELEASED, pa.table({"record": RECORDS}), PARTS, is_carried=True))
+    with pytest.raises(KeyError, match="short notes"):
+        Inspected.of([file_of(RELEASED)], [of_survivors])

@@ -53,6 +53,13 @@ def test_members_come_in_the_stated_order_and_then_by_name(shapes):
     assert [kind.__name__ for kind in registry.classes("shapes.plane", shapes.Shape)] == ["Square", "Circle"]
 
 
+def test_a_member_that_an_installation_lacks_is_missed(shapes, tmp_path):
+    """A check of the gate that is not there would pass everything."""
+    (tmp_path / "shapes" / "plane" / "square.py").unlink()
+    with pytest.raises(ModuleNotFoundError, match="square"):
+        registry.classes("shapes.plane", shapes.Shape)
+
+
 def test_names_load_nothing(shapes):
     registry.names("shapes.plane")
     assert "shapes.plane.square" not in sys.modules
@@ -77,6 +84,14 @@ def test_a_plug_in_that_cannot_be_loaded_is_named(shapes, monkeypatch):
 def test_a_plug_in_does_not_take_the_place_of_a_member(shapes, monkeypatch):
     _add_entry_point(monkeypatch, "square", "shapes.plane.circle")
     with pytest.raises(SpecError, match="has the name of a part of microagg"):
+        registry.names("shapes.plane", "microagg.shapes")
+
+
+def test_two_plug_ins_of_one_name_are_refused(shapes, monkeypatch):
+    points = [EntryPoint("oval", f"shapes.{place}", "microagg.shapes") for place in ("here", "there")]
+    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    registry.forget()
+    with pytest.raises(SpecError, match="two plug-ins have the name oval"):
         registry.names("shapes.plane", "microagg.shapes")
 
 

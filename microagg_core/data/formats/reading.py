@@ -298,7 +298,7 @@ class InputFormat(ABC):
             with _opened(stretch, source) as file:
                 yield from self.first_rows_of(file, stretch, source, columns)
 
-    def to_scan(self, listing: InputListing, source: Input) -> list[Stretch]:
+    def stretches_to_scan(self, listing: InputListing, source: Input) -> list[Stretch]:
         """List stretches to be scanned before :meth:`cut` can cut larger parts."""
         return []
 

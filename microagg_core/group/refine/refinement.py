@@ -82,7 +82,7 @@ _NOTHING = 1e-12
 
 
 def affordable_optimum(records: Records, k: int, effort: str | float) -> Optimum | None:
-    """Find the best groups of two and three places, with their proof; None where that is too much or not wanted.
+    """Find the groups of least loss for k=2, with their proof; None for another k or effort, or if it takes too long.
 
     It stops by counts, not by the clock, so that the same records give the same groups on every machine.
     """

@@ -53,9 +53,9 @@ class Distributions(GateCheck[ColumnCounts]):
         return ColumnCounts(tuple(_new_counts(promise)))
 
     def judge(self, promise: Promise, released: ColumnCounts, expected: ColumnCounts) -> Check:
-        """Demand the counts that workers were told, of the columns that were counted."""
+        """Demand that each value of a counted column is as frequent in the files as it was counted."""
         columns = zip(promise.schema.confidential, promise.distributions, released.distributions(), strict=True)
-        wrong = [column.name for column, told, counted in columns if told is not None and not told.same_as(counted)]
+        wrong = [column.name for column, used, counted in columns if used is not None and not used.same_as(counted)]
         names = ", ".join(map(repr, wrong))
         right = "confidential values are as often in the files as they were counted"
         return Check(

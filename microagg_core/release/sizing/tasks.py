@@ -361,7 +361,7 @@ class Workload:
         in_turn = self.input_reads() if step.reads_input else ReadsInTurn(0.0, 0.0, 0.0)
         n_bytes = n_bytes + (self.input_bytes if step.reads_input else 0.0)
         for output in step.same:
-            objects, of_output = self._same(step, output.name, done)
+            objects, of_output = self._same_number_reads(step, output.name, done)
             in_turn = ReadsInTurn(in_turn.requests + objects, in_turn.waits + objects, in_turn.bytes_ahead)
             n_bytes = n_bytes + of_output
         if ROUTES in step.ranges_of:
@@ -414,8 +414,11 @@ class Workload:
         (maker,) = (name for name, one in measured_steps().items() if set(one.sends) & set(step.receives))
         return np.asarray(done[maker].bytes_written.sum() * sending.rows / sending.rows.sum())
 
-    def _same(self, step: Step, output: str, done: dict[str, StepTasks]) -> tuple[float, Floats | float]:
-        """Requests and bytes of an object that the task of the same number of another step wrote; nights have some."""
+    def _same_number_reads(self, step: Step, output: str, done: dict[str, StepTasks]) -> tuple[float, Floats | float]:
+        """Estimate requests and bytes of reading what another step's task of the same number wrote.
+
+        Nothing where no step that was measured writes it: only nights of a series do.
+        """
         if output == PART_KEYS.name:
             return 1.0, self.own_keys * self._key_bytes
         makers = [one for one in measured_steps().values() if one.per == step.per]

@@ -267,7 +267,8 @@ def numbers_of(column: Column, values: pa.ChunkedArray) -> Floats:
     >>> numbers_of(Column("x", pa.string(), ""), pa.chunked_array([["7.5", None, "2026-11-18", "a"]])).tolist()
     [7.5, nan, 20261118.0, nan]
     """
-    kind = kind_for(column.type)
+    # Of a text a kind knows places, not numbers, and these only where it is a quasi-identifier.
+    kind = None if is_text_or_bytes(column.type) else kind_for(column.type)
     if kind is not None:
         of_column = kind(column.name, column.type)
         ticks, missing = of_column.ticks(values)

@@ -242,12 +242,13 @@ def survey_part(work: Work) -> int:
         units.add(batch.whole)
         sample.add(batch)
     units.end()
-    _write(work, survey, units.nameless)
+    _write_survey(work, survey, units.nameless)
     sample.write(work)
     return survey.rows
 
 
-def _write(work: Work, survey: PartSurvey, nameless: list[int]) -> None:
+def _write_survey(work: Work, survey: PartSurvey, nameless: list[int]) -> None:
+    """Write a part's statistics, keys and confidential columns; ``nameless`` counts records without an id."""
     statistics = {
         "rows": survey.rows,
         "arrivals": survey.arrivals,

@@ -223,12 +223,12 @@ class Csv(InputFormat):
         remarks = [f"{url} is one part, read by one worker: {why}{more}" for url, why in whys[:1]]
         return dataclasses.replace(listing, remarks=tuple(remarks))
 
-    def to_scan(self, listing: InputListing, source: Input) -> list[Stretch]:
+    def stretches_to_scan(self, listing: InputListing, source: Input) -> list[Stretch]:
         large = [stretch.url for stretch in _large(listing, source)]
         return [
-            Stretch(now.url, now.size or 0, some, now.state)
-            for now in (ahead(lambda url: input_file(url, source.storage_options), large) if large else ())
-            for some in even_ranges(now.size or 0)[:-1]
+            Stretch(file.url, file.size or 0, byte_range, file.state)
+            for file in (ahead(lambda url: input_file(url, source.storage_options), large) if large else ())
+            for byte_range in even_ranges(file.size or 0)[:-1]  # nothing begins after the last
         ]
 
     def scan(self, stretch: Stretch, source: Input) -> Place:
