@@ -81,6 +81,7 @@ def survey(release: Release) -> str:
     # The id is part of it, so that two releases of one spec, made at the same time, do not share what they remove.
     origin = release.origin = Origin.of(canonical(spec), listing.state)
     release.key = Digest().add(origin.spec, origin.software, listing.state, release.identity).hex()[:20]
+    release.begin_anew()  # a try before this one may have found another input
     if _is_published(release, release.replace):
         clean_due(spec, release.progress.say)
         return _already(release)

@@ -159,6 +159,10 @@ class StepsDone:
     def forget(self, places: Sequence[Place]) -> None:
         """Take what these tasks made for not done, and begin anew."""
         self.run.forget(places)
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Know of nothing that was done; what is done is found by its receipts."""
         self.steps.clear()
         self._receipts.clear()
         self._known.clear()

@@ -6,7 +6,7 @@ All cases: python tests/soak/damage.py
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import yaml
 
 from inputs.people import people
 from microagg_core.data.tables.slices import Slice, Slices
-from microagg_core.errors import StorageError
+from microagg_core.errors import StorageError, TransientClusterError
 from microagg_core.release.pieces import sealed, unsealed
 from microagg_core.release.planned import PLAN
 from microagg_core.release.step import Receipt, Run, Sent, Task, load_receipt, save_receipt
@@ -26,6 +26,8 @@ from microagg_core.release.steps.scatter import SCATTERED
 from microagg_core.release.steps.survey import STATISTICS
 from microagg_core.runner import Damage, run_task
 from microagg_core.store.objects import Store
+from microagg_flows import stages
+from microagg_flows.executors import InProcess
 from microagg_flows.release import Release
 from microagg_flows.stages import Stage, run_stage, run_until
 from releasing.runs import data_digests, run_stages, start, write_release, write_series
@@ -79,6 +81,30 @@ def test_a_later_night_of_a_series_goes_back_as_the_same_run(tmp_path: Path) -> 
     again = start(path, identity="second")
     run_until("report", again)
     assert again.published and again.published.already
+
+
+def test_a_survey_that_is_tried_again_knows_nothing_of_the_input_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_release(tmp_path, [people(200), people(150, first=200), people(90, first=350)], unit=["id"])
+    release, said = start(path), list[str]()
+    monkeypatch.setattr(release.workers.progress, "say", said.append)
+    survey, given = stages.STAGES[0], release.workers
+
+    class Lost(InProcess):
+        def map(self, function: Callable[[Any], Any], items: Sequence[Any], what: str) -> list[Any]:
+            if what == "units":
+                raise TransientClusterError("the workers went away")
+            return super().map(function, items, what)
+
+    release.workers = Lost(given.progress)
+    with pytest.raises(TransientClusterError):
+        run_stage(survey, release)
+    release.workers = given
+    (tmp_path / "input" / "part-2.parquet").unlink()
+    run_until("report", release)
+    assert release.published and release.published.manifest.rows == 350
+    assert not [line for line in said if "damaged or gone" in line]
 
 
 @dataclass(frozen=True)
