@@ -81,12 +81,17 @@ class Release(RunWork):
     drawn: tuple[Drawn, tuple[str, ...]] | None = None
     #: Where the operator's page lies, once it is written.
     page: str | None = None
+    #: The spec as it was given, by which the run is known; in a series ``spec`` has the first night's rounding.
+    given: ReleaseSpec = field(init=False)
     _listed: InputListing | None = None
     _tonight: Tonight | None = None
     _planned: Planned | None = None
     _inspected: Inspected | None = None
     _measured: Measured | None = None
     _signing_key: SecretKey | None = None
+
+    def __post_init__(self) -> None:
+        self.given = self.spec
 
     @property
     def signing_key(self) -> SecretKey | None:

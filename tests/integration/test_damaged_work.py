@@ -26,8 +26,9 @@ from microagg_core.release.steps.scatter import SCATTERED
 from microagg_core.release.steps.survey import STATISTICS
 from microagg_core.runner import Damage, run_task
 from microagg_core.store.objects import Store
-from microagg_flows.stages import run_until
-from releasing.runs import data_digests, run_stages, start, write_release
+from microagg_flows.release import Release
+from microagg_flows.stages import Stage, run_stage, run_until
+from releasing.runs import data_digests, run_stages, start, write_release, write_series
 from trouble.damage import DAMAGES, FORMATS, MOMENTS, STAGES, DamagedRelease
 
 SAMPLE = 6
@@ -58,6 +59,26 @@ def test_everything_damaged_at_once_is_made_again(tmp_path: Path) -> None:
             file.write_bytes(content)
         run_until("report", start(path))
         assert data_digests(tmp_path / "output") == expected
+
+
+def test_a_later_night_of_a_series_goes_back_as_the_same_run(tmp_path: Path) -> None:
+    path = write_series(tmp_path, [people(200)])
+    run_until("report", start(path, identity="first"))
+    release = start(path, identity="second")
+    keys = []
+
+    def damaging(stage: Stage, release: Release) -> None:
+        run_stage(stage, release)
+        keys.append(release.key)
+        if stage.name == "measure" and keys.count(release.key) == STAGES.index("measure") + 1:
+            candidate = next((tmp_path / "work" / "runs").rglob("candidate-*"))
+            candidate.write_bytes(candidate.read_bytes()[:-1])
+
+    run_until("report", release, damaging)
+    assert len(keys) > len(STAGES) + 2 and len(set(keys)) == 1
+    again = start(path, identity="second")
+    run_until("report", again)
+    assert again.published and again.published.already
 
 
 @dataclass(frozen=True)
