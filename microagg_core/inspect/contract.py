@@ -240,7 +240,8 @@ class Shown:
         if not (self.rows and other.rows):
             return self if self.rows else other
         added = _ADDED[self.how]
-        pairs = ((name, figure, other.figures[name]) for name, figure in self.figures.items())
+        names = {**self.figures, **other.figures}
+        pairs = ((name, self.figures.get(name), other.figures.get(name)) for name in names)
         figures = {name: None if a is None or b is None else added(a, b) for name, a, b in pairs}
         return Shown(self.rows + other.rows, figures, self.how)
 
@@ -290,7 +291,8 @@ class Limit(GateCheck[Shown]):
         return {name: None if n is None else n / max(1, total.rows) for name, n in total.figures.items()}
 
     def judge(self, promise: Promise, released: Shown, expected: Shown) -> Check | None:
-        return self.check(promise.protection, self.shares(released))
+        unknown = dict.fromkeys(self.limits(promise.protection)) if released.rows else {}
+        return self.check(promise.protection, {**unknown, **self.shares(released)})
 
     def check(self, protection: Protection, figures: Mapping[str, float | None]) -> Check | None:
         """Hold figures of a release against its limits; a release without a record has none, and breaks nothing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +14,11 @@ from microagg_core.data.kinds.registry import kind_of
 from microagg_core.errors import GateError
 from microagg_core.inspect import gate
 from microagg_core.inspect.check import Check
-from microagg_core.inspect.contract import GateCheck, InputBatch, Limit, Promise, ReleasedFile
+from microagg_core.inspect.contract import GateCheck, InputBatch, Limit, Promise, ReleasedFile, Shown
+from microagg_core.inspect.demand import Demand, Protection
 from microagg_core.inspect.distributions import Distribution
 from microagg_core.inspect.gate import Inspected, PartNotes, make_checks, note_file, note_types, refuse_failed
+from microagg_core.inspect.limits.distinct import DistinctValues
 from microagg_core.inspect.notes import Notes, total
 from microagg_core.spec.columns import Column, FileSchema
 
@@ -155,3 +157,16 @@ def test_survivors_of_which_nothing_was_noted_pass_for_none(monkeypatch: pytest.
     of_survivors = note_file(ReleasedFile(PROMISE, RELEASED, pa.table({"record": RECORDS}), PARTS, is_carried=True))
     with pytest.raises(KeyError, match="short notes"):
         Inspected.of([file_of(RELEASED)], [of_survivors])
+
+
+@pytest.mark.parametrize("others", [(), (Shown(2, {"note": 2.0}, "least"),), (Shown(2, {"note": None}, "least"),)])
+def test_a_limit_of_which_nothing_was_noted_is_not_kept(others: tuple[Shown, ...]) -> None:
+    """But where there is no record, there is nothing to keep."""
+    promise = replace(PROMISE, protection=Protection((Demand("note", 2),)))
+    limit = DistinctValues()
+    for order in ((Shown(2, {}, "least"), *others), (*others, Shown(2, {}, "least"))):
+        released = sum(order, limit.nothing(promise))
+        check = limit.judge(promise, released, limit.nothing(promise))
+        assert check is not None and not check.passed
+    empty = limit.judge(promise, limit.nothing(promise), limit.nothing(promise))
+    assert empty is not None and empty.passed

@@ -47,7 +47,7 @@ _ResultsOption = Annotated[
 ]
 _LogFormatOption = Annotated[LogFormat, typer.Option("--log-format", help="Lines of the log; json: one object each.")]
 _LogFileOption = Annotated[
-    Path | None, typer.Option("--log-file", help="Append the log to this file, instead of standard error.")
+    Path | None, typer.Option("--log-file", help="Append the log to this file; the terminal keeps its lines.")
 ]
 _LogLevelOption = Annotated[LogLevel, typer.Option("--log-level", help="The least that is worth a line.")]
 
