@@ -191,7 +191,8 @@ def trace(release: Release) -> list[Check]:
     _number_atoms(release)
     for step in (JOIN, TRACE, COUNT_TRACES):
         release.do(step)
-    tonight.read_notes(release.written(RANGE_NOTES, TRACE_NOTES, LOOKED))
+    n_files = release.planned.outline.n_files + tonight.night.n_carried
+    tonight.read_notes(release.written(RANGE_NOTES, TRACE_NOTES, LOOKED), n_files)
 
     def bundles() -> pa.Table:
         return pa.concat_tables(release.written(BUNDLES).read_all(BUNDLES))

@@ -76,9 +76,13 @@ class Tonight:
     def has_units(self) -> bool:
         return bool(self.night.unit)
 
-    def read_notes(self, pieces: Pieces) -> None:
+    def read_notes(self, pieces: Pieces, n_files: int) -> None:
+        """Read what the gate noted of every range and file; notes that are missing would hide what is wrong."""
         self.ranges, self.atoms = tuple(pieces.read_all(RANGE_NOTES)), tuple(pieces.read_all(TRACE_NOTES))
         self.looked = tuple(pieces.read_all(LOOKED))
+        expected = self.night.n_ranges, self.night.n_atom_ranges, n_files
+        if (len(self.ranges), len(self.atoms), len(self.looked)) != expected:
+            raise InternalError("a bug: the gate noted nothing of a part of the night; please report it")
 
     def note_nobody(self) -> None:
         """Give the ledger empty files, as of a release whose units nobody knows."""
