@@ -258,6 +258,10 @@ def forgiving() -> Iterator[TextIO]:
     try:
         yield sys.stdout if 2 in closed else sys.stderr
     finally:
+        # A command that ends with an exit code leaves by an exception, which may keep the stream from being collected.
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
         sys.stdin, sys.stdout, sys.stderr = before
 
 

@@ -7,6 +7,8 @@ import os
 import resource
 import signal
 import stat
+import subprocess
+import sys
 import tempfile
 import time
 from contextlib import nullcontext
@@ -175,3 +177,20 @@ def test_too_few_addresses_are_refused_at_once(
     refused = nullcontext() if is_enough else pytest.raises(ClusterError, match=f"may have {mebibytes} MiB of")
     with refused:
         refuse_few_addresses()
+
+
+def test_what_was_printed_arrives_though_somebody_keeps_the_stream() -> None:
+    program = (
+        "import os, sys\n"
+        "from microagg_flows.process import forgiving\n"
+        "kept = []\n"
+        "try:\n"
+        "    with forgiving():\n"
+        "        kept.append(sys.stdout)\n"
+        "        print('a failed check')\n"
+        "        raise SystemExit(4)\n"
+        "finally:\n"
+        "    os._exit(4)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (4, "a failed check\n")
