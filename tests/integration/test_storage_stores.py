@@ -302,7 +302,8 @@ def test_a_store_that_stays_busy_is_a_transient_trouble(
 
 
 @pytest.mark.server
-def test_a_truncated_answer_is_not_content(moto_server: FaultyServer) -> None:
+def test_a_truncated_answer_is_not_content(moto_server: FaultyServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("microagg_core.store.failures.PATIENCE_SECONDS", 2.0)
     place = moto_server.new_bucket()
     store = Store(place.url, place.storage_options)
     store.put("x", b"0123456789" * 1000)
