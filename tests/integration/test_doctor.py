@@ -206,7 +206,8 @@ def test_a_worker_of_another_version(tmp_path: Path) -> None:
     assert "has numpy 0.1 instead of" in found["workers"][0].says
 
 
-def test_a_scheduler_that_is_not_there(tmp_path: Path) -> None:
+def test_a_scheduler_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("microagg_flows.clusters.scheduler._CONNECT_SECONDS", 2)
     cluster = {"address": "tls://127.0.0.1:9", "tls": write_certificates(tmp_path / "tls")}
     (finding,) = found_by(a_release(tmp_path, cluster=cluster))["workers"]
     assert (finding.grade, finding.exit_code) == (Grade.wrong, 6)
