@@ -33,7 +33,16 @@ def night(path: Path, codes: Codes) -> Release:
     release, marked = start(path), start(path)
     with contextlib.suppress(DataError):  # a night may have too few records for a release of its own
         run_stages(release, "survey")  # from now on the run has a name
-    marked.note(MARK, [marks_receipt(release, part, of_part) for part, of_part in enumerate(codes)])
+    receipts, begin_anew = (
+        [marks_receipt(release, part, of_part) for part, of_part in enumerate(codes)],
+        marked.begin_anew,
+    )
+
+    def begin_marked() -> None:
+        begin_anew()
+        marked.note(MARK, receipts)
+
+    marked.begin_anew = begin_marked  # type: ignore[method-assign]
     return marked
 
 
