@@ -40,7 +40,7 @@ class LogLevel(StrEnum):
 
 @dataclass
 class Log:
-    """Where a run's events go; as text on a terminal there are the usual lines, or a bar, and none of this."""
+    """Write a run's events; a terminal without a log format has the usual lines or a bar instead."""
 
     format: LogFormat = LogFormat.text
     level: LogLevel = LogLevel.info

@@ -198,7 +198,7 @@ def _is_own_folder(folder: Path) -> bool:
 
 
 def _is_abandoned(folder: Path) -> bool:
-    """Whether nobody holds the lock; where locks do not work, nothing is taken for abandoned."""
+    """Tell whether nobody holds the lock; where locks do not work, nothing is taken for abandoned."""
     try:
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:

@@ -80,7 +80,7 @@ _EVENTS = {"interrupted": "ABORT", "released": "COMPLETE", "already released": "
 
 @dataclass
 class RunRecord:
-    """One run, from its call to its end."""
+    """Record a run from its call to its end."""
 
     #: Asked: the command, a file for its results besides that in the work area, how an interruption leaves it.
     command: str = RUN

@@ -23,7 +23,7 @@ from microagg_flows.progress import Progress
 
 @dataclass(kw_only=True)
 class RunWork(StepsDone):
-    """What a run has done in its folder of the work area, and the workers that do the rest."""
+    """Do the steps of a run with its workers, and account for what is done."""
 
     workers: Executor
     running: Running = field(default_factory=Running)

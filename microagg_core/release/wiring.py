@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -17,8 +18,8 @@ T = TypeVar("T")
 
 
 @dataclass(kw_only=True)
-class StepsDone:
-    """What a run has done in its folder of the work area, and which tasks follow from that."""
+class StepsDone(ABC):
+    """Account for what a run has done in its folder of the work area, and wire the tasks that follow."""
 
     work: Store
     key: str = ""
@@ -41,9 +42,9 @@ class StepsDone:
     def companions(self, step: str) -> Sequence[CompanionStep]:
         return ()
 
+    @abstractmethod
     def do(self, step: Step, *, n: int | None = None, round_number: int = 0) -> list[Receipt]:
         """Have all tasks of a step done; see :meth:`tasks`."""
-        raise NotImplementedError
 
     # --- Objects of the whole run ---
 

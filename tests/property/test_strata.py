@@ -17,7 +17,7 @@ from microagg_core.blocks.packing import assign_files, pack_blocks
 from microagg_core.blocks.strata import StrataRules, plan_strata
 from microagg_core.blocks.withholding import CountedKeys, withhold_enough
 from microagg_core.errors import DataError
-from microagg_core.release.step import Receipt, Run, Task, Work
+from microagg_core.release.step import Receipt, Run, Step, Task, Work
 from microagg_core.release.steps.keys import MERGE_KEYS, counted_keys, merge_range, write_keys
 from microagg_core.release.steps.survey import SURVEY_PARTS
 from microagg_core.release.wiring import StepsDone
@@ -218,8 +218,13 @@ def _merged(receipts: list[Receipt], run: Run, most: int) -> pa.Table:
     return counted_keys(run.pieces(piece for work in works for piece in work.pieces))
 
 
+class Wiring(StepsDone):
+    def do(self, step: Step, **_: object) -> list[Receipt]:
+        raise AssertionError("only the tasks are wired here")
+
+
 def key_tasks(receipts: list[Receipt], run: Run) -> list[Task]:
-    done = StepsDone(work=run.work, key=run.key)
+    done = Wiring(work=run.work, key=run.key)
     done.note(SURVEY_PARTS, receipts)
     return done.tasks(MERGE_KEYS)
 

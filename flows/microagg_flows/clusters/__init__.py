@@ -28,7 +28,7 @@ SMALL_ROWS = 200_000
 
 @dataclass(frozen=True)
 class WorkerRecord:
-    """What one worker says of itself, and why a release would not give it work.
+    """Hold a worker's answers about itself, and why a release would not give it work.
 
     Args:
         number: from 1, in the order in which the scheduler names them.

@@ -228,4 +228,4 @@ def dashboard_link(client: Client) -> str:
 def _has_pages(dask_scheduler: Any) -> bool:
     """Runs in the scheduler: without the package for pages its server has metrics alone."""
     pages = "distributed.dashboard"
-    return any(type(one).__module__.startswith(pages) for one in dask_scheduler.http_application.applications)
+    return any(type(app).__module__.startswith(pages) for app in dask_scheduler.http_application.applications)

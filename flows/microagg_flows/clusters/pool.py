@@ -56,7 +56,7 @@ _TOPIC = "microagg-headway"
 
 
 class Supply:
-    """Where the workers of a pool come from, asked where there are none; here somebody else starts them."""
+    """Explain why a pool has no workers; in this base class somebody else starts them."""
 
     #: What to do where nobody came, as the end of a sentence.
     cure = "start workers, and start the release again"

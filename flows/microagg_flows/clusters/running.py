@@ -41,9 +41,9 @@ def _security(cluster: RunningCluster) -> Any:
     try:
         has_certificates = security.get_connection_args("client").get("ssl_context")
     except OSError:
-        who = "cluster.tls" if names else "Dask's own configuration"
+        source = "cluster.tls" if names else "Dask's own configuration"
         raise ClusterError(
-            f"the certificates that {who} names cannot be read; check their paths, their rights and that the key "
+            f"the certificates that {source} names cannot be read; check their paths, their rights and that the key "
             "belongs to the certificate"
         ) from None
     if not has_certificates:

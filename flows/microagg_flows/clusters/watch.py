@@ -27,7 +27,7 @@ _MIB = 2**20
 
 @dataclass(frozen=True)
 class WorkerState:
-    """One worker as the scheduler knows it."""
+    """Hold what the scheduler knows of a worker."""
 
     address: str
     running: bool

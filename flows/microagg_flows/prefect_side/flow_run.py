@@ -137,7 +137,7 @@ def _answering(progress: Progress) -> Iterator[None]:
 
 
 def _is_interruption(error: BaseException | None) -> bool:
-    """Whether an interrupted flow was on its way out when the server, interrupted itself, did not answer."""
+    """Tell whether an interrupted flow was on its way out when the server, interrupted itself, did not answer."""
     while error is not None:
         if isinstance(error, (KeyboardInterrupt, TerminationSignal)):
             return True
