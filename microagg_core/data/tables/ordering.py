@@ -59,16 +59,6 @@ def ascending_order(values: NDArray[Any]) -> Ints:
     return order
 
 
-def order_within(values: Ints, groups: Ints) -> Ints:
-    """The order that sorts records by group, and by value within each.
-
-    >>> order_within(np.array([5, 1, 3, 2]), np.array([1, 0, 1, 0])).tolist()
-    [1, 3, 2, 0]
-    """
-    order = ascending_order(values)
-    return order[ascending_order(groups[order])]
-
-
 def order_by(keys: Sequence[NDArray[Any]]) -> Ints:
     """Sort by several keys of numbers, the first above all others; equal ones as they come.
 
