@@ -157,7 +157,8 @@ def sanitized(error: BaseException, doing: str) -> MicroaggError:
     """
     if isinstance(error, MicroaggError):
         return error
-    if isinstance(error, MemoryError) or _lacks_room(error):
+    # Of what loads code or starts threads, only the words say that memory was wanting.
+    if isinstance(error, MemoryError) or any(words in str(error) for words in _NO_ROOM):
         return ClusterError(f"{doing} ran out of memory; give each worker more memory or fewer threads")
     frames = traceback.extract_tb(error.__traceback__)[-4:]
     place = " < ".join(f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in reversed(frames)) or "no frames"
@@ -166,8 +167,3 @@ def sanitized(error: BaseException, doing: str) -> MicroaggError:
 
 #: How the system, Python and libraries say that there is no room for memory, code or a thread.
 _NO_ROOM = ("failed to map", "annot allocate memory", "can't start new thread", "Resource temporarily unavailable")
-
-
-def _lacks_room(error: BaseException) -> bool:
-    """Whether memory was wanting: of what loads code or starts threads, only the words say so."""
-    return any(words in str(error) for words in _NO_ROOM)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, TypeAlias, TypeVar
@@ -47,29 +48,19 @@ class AsLists:
             raise ValueError("no array of numbers") from None
 
 
-def _not_null(value: Any) -> Any:
-    return math.nan if value is None else value
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
 #: A number, or NaN, which is null in JSON.
-PlainNumber: TypeAlias = Annotated[float, BeforeValidator(_not_null), PlainSerializer(_finite)]
+PlainNumber: TypeAlias = Annotated[
+    float,
+    BeforeValidator(lambda value: math.nan if value is None else value),
+    PlainSerializer(lambda value: value if math.isfinite(value) else None),
+]
 PlainFloats: TypeAlias = Annotated[NDArray[np.float64], AsLists(np.float64)]
 PlainGaps: TypeAlias = Annotated[NDArray[np.float64], AsLists(np.float64, has_gaps=True)]
 PlainInts: TypeAlias = Annotated[NDArray[np.int64], AsLists(np.int64)]
 PlainHashes: TypeAlias = Annotated[NDArray[np.uint64], AsLists(np.uint64)]
 
 
-@lru_cache(maxsize=256)
-def _cached(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
-
-
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return _cached(kind)
+_adapter: Callable[[Any], TypeAdapter[Any]] = lru_cache(maxsize=256)(TypeAdapter)
 
 
 def to_plain(value: Any, context: Any = None) -> Any:

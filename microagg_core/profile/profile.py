@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from microagg_core.data.formats.reading import count_rows
 from microagg_core.data.places import Input
+from microagg_core.data.tables.types import is_text
 from microagg_core.profile.columns import ColumnProfile, profiled
 from microagg_core.profile.proposals import ProfiledRows, RoleProposal, proposed_roles, without_refusals
 from microagg_core.profile.reading import Understanding, understood
@@ -86,7 +87,7 @@ def _type_name(understanding: Understanding, field: pa.Field) -> str:
     """Name the type as a spec does, of a CSV column, or as Arrow does."""
     if understanding.source.format == "csv":
         return understanding.source.csv.types.get(field.name, "text")
-    return "text" if pa.types.is_string(field.type) or pa.types.is_large_string(field.type) else str(field.type)
+    return "text" if is_text(field.type) else str(field.type)
 
 
 def _rows(understanding: Understanding) -> tuple[int, bool]:
@@ -99,8 +100,6 @@ def _rows(understanding: Understanding) -> tuple[int, bool]:
     n_bytes = sum(file.size or 0 for file in input_files(source.url, source.storage_options))
     return round(n_bytes / understanding.row_bytes), False
 
-
-# --- In words ---------------------------------------------------------------------------------------------------
 
 #: Of a terminal.
 WIDTH = 80

@@ -99,8 +99,6 @@ def _means(word: str, table: frozenset[str]) -> bool:
     return is_number_of or any(len(w) >= _LEAST_LETTERS and (word.startswith(w) or word.endswith(w)) for w in table)
 
 
-# --- Proposals --------------------------------------------------------------------------------------------------
-
 #: Text of which a tenth differs, and the longest is longer than this, is written by people.
 _LONG_TEXT = 50
 _DIFFERING_SHARE = 0.1
@@ -256,9 +254,6 @@ def _without_names(proposal: RoleProposal, has_people: bool) -> RoleProposal:
     return proposal
 
 
-# --- Blocking ------------------------------------------------------------------------------------------------
-
-
 def _with_blocking(proposals: Sequence[RoleProposal], sample: pa.Table) -> list[RoleProposal]:
     """Block by as many columns as leave enough records a key; the others have the role that is left to them."""
     blocking = (one for one in proposals if one.role == BLOCKING)
@@ -300,8 +295,6 @@ def _is_filled(keys: Ints) -> bool:
     )
 
 
-# --- What a plan would refuse -----------------------------------------------------------------------------------
-
 #: With more of them groups are so wide that averages say little; what is refused beyond that is dropped.
 _MOST_AVERAGED = 20
 #: What is refused of all confidential columns together, and not of some of them.
@@ -318,7 +311,8 @@ class ProfiledRows:
     def look(self, proposals: Sequence[RoleProposal]) -> FirstLook:
         """Look at what a plan with these roles would be refused for."""
         roles: dict[str, list[str]] = {}
-        for proposal in sorted(proposals, key=_from_general_to_fine):
+        # Blocking columns go from general to fine.
+        for proposal in sorted(proposals, key=lambda one: one.column.distinct if one.role == BLOCKING else 0):
             roles.setdefault(proposal.role, []).append(proposal.column.name)
         has_missing = any(proposal.column.missing for proposal in proposals if proposal.role == QUASI)
         spec = {
@@ -331,10 +325,6 @@ class ProfiledRows:
             "missing": "separate" if has_missing else "error",
         }
         return look_at(ReleaseSpec.model_validate(spec), self.table)
-
-
-def _from_general_to_fine(proposal: RoleProposal) -> int:
-    return proposal.column.distinct if proposal.role == BLOCKING else 0
 
 
 def without_refusals(proposals: Sequence[RoleProposal], rows: ProfiledRows) -> tuple[RoleProposal, ...]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +22,7 @@ from microagg_core.data.formats.reading import (
 )
 from microagg_core.data.places import Input, with_known_names
 from microagg_core.data.tables.hashing import one_array
+from microagg_core.data.tables.types import is_text
 from microagg_core.errors import DataError, SpecError
 from microagg_core.profile.notations import (
     DAY_NUMBERS,
@@ -87,17 +87,13 @@ def sampled(source: Input) -> Sample:
 def _whole(listing: InputListing, source: Input) -> Sample | None:
     """Read all rows; None where they are larger than they looked."""
     tables, n_bytes = [], 0
-    for table in _tables(listing, source):
+    names = tuple(listing.schema.names)
+    for table in (table for part in listing.parts for table in read_part(part, source, names, longest=None)):
         tables.append(table)
         n_bytes += table.nbytes
         if n_bytes > _MOST_BYTES:
             return None
     return Sample(_together(tables, listing), True, len(listing.parts), len(listing.parts))
-
-
-def _tables(listing: InputListing, source: Input) -> Iterator[pa.Table]:
-    for part in listing.parts:
-        yield from read_part(part, source, tuple(listing.schema.names), longest=None)
 
 
 def _some(listing: InputListing, source: Input) -> Sample:
@@ -126,8 +122,6 @@ def _cut(listing: InputListing, source: Input) -> InputListing:
         return listing
     return form.cut(listing, source, [(one, form.scan(one, source)) for one in stretches])
 
-
-# --- How it is read --------------------------------------------------------------------------------------------
 
 #: Of a file of text, what its lines are judged by.
 _HEAD_BYTES = 2**20
@@ -188,9 +182,6 @@ def _source(url: str, storage_options: dict[str, Any]) -> Input:
     return Input(url=url, storage_options=storage_options)
 
 
-# --- CSV -----------------------------------------------------------------------------------------------------
-
-
 def _csv_understood(source: Input, first: InputFile, delimiter: str | None, encoding: str | None) -> Understanding:
     encoded, head = _encoding_and_head(source, first, encoding)
     is_whole = len(head) < _HEAD_BYTES
@@ -227,14 +218,10 @@ def _encoding_and_head(source: Input, first: InputFile, encoding: str | None) ->
         encoded = TextEncoding(encoding)
     else:
         with open_input(first.url, source.storage_options, sequential=True) as file:
-            encoded = encoding_of(_unpacked(file, first), shown(first.url))
+            # It reads as a file does.
+            encoded = encoding_of(CsvText(file, first.url), shown(first.url))  # type: ignore[arg-type]
     with open_input(first.url, source.storage_options) as file:
         return encoded, CsvText(file, first.url).read(_HEAD_BYTES) or b""
-
-
-def _unpacked(file: BinaryIO, first: InputFile) -> BinaryIO:
-    text: BinaryIO = CsvText(file, first.url)  # type: ignore[assignment]  # it reads as one
-    return text
 
 
 def _refuse_unknown(encoding: str) -> None:
@@ -274,14 +261,11 @@ def _notations(table: pa.Table, url: str) -> dict[str, _Column]:
     return columns
 
 
-# --- Other formats -------------------------------------------------------------------------------------------
-
-
 def _remarks_on_texts(table: pa.Table) -> dict[str, str]:
     """Say what texts of files with types look like, if it is not text."""
     remarks = {}
     for column in table.schema:
-        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        if not is_text(column.type):
             continue
         counted = pc.value_counts(one_array(table.column(column.name)).drop_null())
         counts = notation_counts(counted.field("values"), counted.field("counts"))

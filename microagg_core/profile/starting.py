@@ -42,13 +42,10 @@ def starter_of(profile: FileProfile, data: str, spec: Path, is_accepted: bool = 
     if is_local(data):  # the spec's paths start at its own folder
         url = Path(os.path.relpath(local_path(data), spec.resolve().parent)).as_posix()
     output_format = form.name if form.name in released_names() else Output.model_fields["format"].default
-    options = _options(profile) + form.starter_options(profile.source)
+    storage = profile.source.storage_options
+    options = f"  storage_options: {json.dumps(storage)}\n" if storage else ""
+    options += form.starter_options(profile.source)
     return starter_spec(url, profile.schema, options, output_format, _advice(profile, is_accepted))
-
-
-def _options(profile: FileProfile) -> str:
-    options = profile.source.storage_options
-    return f"  storage_options: {json.dumps(options)}\n" if options else ""
 
 
 def _advice(profile: FileProfile, is_accepted: bool) -> Advice:
@@ -58,7 +55,7 @@ def _advice(profile: FileProfile, is_accepted: bool) -> Advice:
     in_order = sorted(profile.proposals, key=lambda one: one.column.distinct if one.role == BLOCKING else 0)
     return Advice(
         tuple(_about(proposal) for proposal in in_order),
-        (*_about_input(profile), *about_unit, *_about_ways(profile), *_about_nights(profile)),
+        (*_about_input(profile), *about_unit, *_hints(profile)),
         unit,
         "separate" if has_missing else "error",
         profile.source.format,
@@ -104,17 +101,11 @@ def _unit(profile: FileProfile) -> tuple[tuple[str, ...], list[str]]:
     return tuple(column.name for column in single[:1]), []
 
 
-def _about_ways(profile: FileProfile) -> list[str]:
-    if profile.n_rows > _SMALL:
-        return []
-    return ["Algorithm: so few records take algorithm: best and refine: thorough in seconds, and lose less."]
-
-
-def _about_nights(profile: FileProfile) -> list[str]:
-    """Hint at series to who has a file a day."""
-    if not _DAY_IN_A_NAME.search(basename(profile.source.url)):
-        return []
-    return ["Series: the file's name holds a day. With {date} in its place each night reads its own; see series below."]
+def _hints(profile: FileProfile) -> list[str]:
+    few = "Algorithm: so few records take algorithm: best and refine: thorough in seconds, and lose less."
+    day = "Series: the file's name holds a day. With {date} in its place each night reads its own; see series below."
+    has_day = _DAY_IN_A_NAME.search(basename(profile.source.url))
+    return [few] * (profile.n_rows <= _SMALL) + [day] * bool(has_day)
 
 
 def left_to_decide(profile: FileProfile) -> list[str]:

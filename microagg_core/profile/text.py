@@ -65,8 +65,6 @@ def _refuse_other_packing(head: bytes, url: str) -> None:
         raise DataError(f"{shown(url)} is not packed with {said}, as its ending says; rename it")
 
 
-# --- Encoding ---------------------------------------------------------------------------------------------------
-
 #: Of a larger file so much is decoded: an hour at a slow store would tell little more.
 CHECKED_BYTES = 256 * 2**20
 _BLOCK_BYTES = 4 * 2**20
@@ -188,8 +186,6 @@ def _judged(telling: bytes, place: str) -> TextEncoding:
         raise DataError(f"{place} is not UTF-8, and its encoding cannot be told; say --encoding, or write it as UTF-8")
     return TextEncoding(best.encoding, _JUDGED.format(name=best.encoding))
 
-
-# --- Delimiter --------------------------------------------------------------------------------------------------
 
 #: What may separate cells, the commonest first.
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
@@ -324,8 +320,6 @@ def _other_delimiter(record: Record, best: _Lines, tried: list[_Lines], number: 
 def _called(delimiter: str) -> str:
     return DELIMITERS.get(delimiter, repr(delimiter))
 
-
-# --- Header -----------------------------------------------------------------------------------------------------
 
 #: With fewer records nobody can tell a second header line from a record.
 _LEAST_RECORDS = 3

@@ -15,6 +15,7 @@ import pyarrow as pa
 from microagg_core.data.formats.options import quoted
 from microagg_core.data.formats.reading import format_of
 from microagg_core.data.kinds.registry import kind_for
+from microagg_core.data.tables.types import is_bytes, is_nested
 from microagg_core.errors import DataError, SpecError
 from microagg_core.group.algorithms import algorithms
 from microagg_core.store.urls import basename, holds_credentials, shown
@@ -84,7 +85,7 @@ def starter_spec(
     advice = advice or Advice(tuple(described))
     return _TEMPLATE.format(
         n_columns=len(schema.names),
-        remarks="".join(f"# {line}\n" for line in _remarks(advice)),
+        remarks="".join(f"# {line}\n" for line in (*(_ACCEPTED if advice.is_accepted else ()), *advice.remarks)),
         algorithms=", ".join(algorithms()),
         k=STARTER_K,
         name=quoted(_series_name(url)),
@@ -102,10 +103,6 @@ _ACCEPTED = (
     "PROPOSED BY A PROGRAM: the roles below come from names and values of the columns alone, and nobody has read them.",
     "Read every reason, move what is wrong, and then take these lines out.",
 )
-
-
-def _remarks(advice: Advice) -> list[str]:
-    return [*(_ACCEPTED if advice.is_accepted else ()), *advice.remarks]
 
 
 def _role_lines(advice: Advice) -> Iterator[str]:
@@ -145,11 +142,11 @@ def _series_name(url: str) -> str:
 def _described(held: pa.DataType) -> str:
     if isinstance(held, pa.DictionaryType):
         held = held.value_type
-    if pa.types.is_nested(held) or isinstance(held, pa.BaseExtensionType):
+    if is_nested(held):
         return "nested; cannot be released, so drop it"
     if kind := kind_for(held):
         return kind.words.format(held)
-    return "bytes" if "binary" in str(held) else re.sub(r"[^ -~]", "?", str(held))
+    return "bytes" if is_bytes(held) else re.sub(r"[^ -~]", "?", str(held))
 
 
 _TEMPLATE = """\

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from covering import examples
 from microagg_core.profile.columns import ColumnProfile, profiled
 from microagg_core.profile.notations import (
     DAY_NUMBERS,
@@ -36,7 +37,7 @@ TEXTS = st.one_of(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no discrepancy
+@settings(examples(40), suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no discrepancy
 @given(st.lists(TEXTS, min_size=1, max_size=30))
 def test_a_column_is_classified_as_its_texts_are(texts: list[str]) -> None:
     counted = Counter(texts)

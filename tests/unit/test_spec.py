@@ -8,7 +8,6 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
-from microagg_core.data.formats.reading import input_format
 from microagg_core.group.algorithms import algorithms
 from microagg_core.spec.clusters import (
     Adapt,
@@ -21,7 +20,8 @@ from microagg_core.spec.clusters import (
     SshCluster,
     parse_bytes,
 )
-from microagg_core.spec.loading import canonical, spec_schema
+from microagg_core.spec.json_schema import spec_schema
+from microagg_core.spec.loading import canonical
 from microagg_core.spec.problems import PATTERNS
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.spec.series import UNTIL_PATTERN
@@ -113,14 +113,6 @@ def test_ways_to_write_an_algorithm(written: Any, name: str, parameters: dict[st
     assert (algorithm.name, algorithm.parameters) == (name, parameters)
 
 
-def test_time_budgets_need_a_spec_that_does_not_promise_the_same_bytes() -> None:
-    spec = spec_with(refine={"seconds": 2}, reproducible=False)
-    assert spec.effort == 2 and ReleaseSpec.model_validate_json(spec.model_dump_json()) == spec
-    says = "refine.seconds: makes the release depend on the machine's speed; set reproducible: false"
-    assert says in complaint_about(refine={"seconds": 2})
-    assert spec_with(refine="thorough", reproducible=False).effort == "thorough"
-
-
 def test_one_unit_column_may_stand_alone() -> None:
     assert spec_with(unit="person").unit == ("person",)
     roles = {**SMALLEST["roles"], "identifiers": ["person", "visit"]}
@@ -135,18 +127,11 @@ def test_k_is_a_whole_number_and_nothing_that_passes_for_one(value: Any) -> None
 @pytest.mark.parametrize(
     ("parts", "says"),
     [
-        ({"work": {"url": "/data/out/work"}}, "work.url: the private work area lies inside the output"),
         ({"work": {"url": "/data/out"}}, "work.url: the private work area lies inside the output"),
-        ({"rounding": {"income": 5}}, "rounding.income: is not a quasi-identifier"),
-        ({"acknowledge": {"nearly_unique": ["age"]}}, "'age' is not a confidential column"),
-        ({"unit": ["income"]}, "'income' must be an identifier"),
         ({"unit": ["person", "region"]}, "'region' must be an identifier"),
         ({"unit": ["person", "person"]}, "'person' is named twice"),
         ({"unit": []}, "unit: must name at least one column"),
-        ({"blocks": {"max_records": 5}}, "blocks.max_records: must be at least 2k = 6 (got 5)"),
-        ({"algorithm": "magic"}, "must be one of mdav"),
         ({"algorithm": {"name": "mdav", "gamma": 1}}, "gamma: is not a parameter of mdav; it takes none"),
-        ({"algorithm": {"name": "v_mdav", "gamma": -1}}, "gamma: must be a number of at least 0 or 'auto'"),
         (
             {"algorithm": "individual_ranking"},
             "algorithm: individual_ranking groups each quasi-identifier on its own, so that only a release with one of "
@@ -177,9 +162,7 @@ def test_k_is_a_whole_number_and_nothing_that_passes_for_one(value: Any) -> None
             {"cluster": {"address": "tcp://127.0.0.1:1", "tls": {"ca": "a", "cert": "b", "key": "c"}}},
             "is for an address that starts with tls:// or wss://",
         ),
-        ({"roles": {"quasi_identifiers": ["a"], "drop": ["a"]}}, "stands in quasi_identifiers and in drop"),
         ({"roles": {"quasi_identifiers": ["a", "a"]}}, "stands twice in quasi_identifiers"),
-        ({"roles": {"to_decide": ["a", "b"], "quasi_identifiers": []}}, "columns without a role yet: 'a', 'b'"),
         ({"input": {"url": "a.csv", "csv": {"types": {"a": "decimal(39,2)"}}}}, "precision of 1 to 38"),
         ({"input": {"url": "a.csv", "csv": {"delimiter": "\n"}}}, "must be one ASCII character"),
     ],
@@ -241,24 +224,11 @@ def test_options_that_are_no_secrets_pass(options: dict[str, Any]) -> None:
     assert spec_with(input={"url": "s3://b/x", "storage_options": options}).input.storage_options == options
 
 
-@pytest.mark.parametrize(
-    ("text", "size"), [("1GiB", 2**30), ("512 MiB", 2**29), ("1.5gb", 1_500_000_000), ("1048576", 2**20)]
-)
-def test_sizes(text: str, size: int) -> None:
-    assert parse_bytes(text) == size
-
-
-@pytest.mark.parametrize("text", ["", "lots", "0", "0.1", "-1GiB", "1.2.3GB", "1 TiBs", "1e9"])
-def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(ValueError, match="must be a size such as"):
-        parse_bytes(text)
-
-
-def test_a_format_is_recognised_by_its_ending() -> None:
-    assert input_format(spec_with(input={"url": "s3://b/IN.CSV"}).input).name == "csv"
-    assert input_format(spec_with(input={"url": "s3://b/in.csv", "format": "parquet"}).input).name == "parquet"
-    assert input_format(spec_with(input={"url": "in/*.feather"}).input).name == "arrow"
-    assert input_format(spec_with().input).name == "parquet"
+def test_sizes() -> None:
+    assert [parse_bytes(text) for text in ("1GiB", "1.5gb", "1048576")] == [2**30, 1_500_000_000, 2**20]
+    for text in ("", "0", "0.1", "-1GiB", "1.2.3GB", "1 TiBs", "1e9"):
+        with pytest.raises(ValueError, match="must be a size such as"):
+            parse_bytes(text)
 
 
 def test_the_canonical_text_leaves_out_cluster_and_id_only() -> None:
@@ -309,14 +279,11 @@ SCHEMA_CASES = [
 ]
 
 
-@pytest.mark.parametrize(("parts", "valid"), SCHEMA_CASES)
-def test_the_json_schema_and_the_models_agree(parts: dict[str, Any], valid: bool) -> None:
+def test_the_json_schema_and_the_models_agree() -> None:
     validator = jsonschema.Draft202012Validator(spec_schema())
-    assert validator.is_valid({**SMALLEST, **parts}) is valid
-    if valid:
-        spec_with(**parts)
-    else:
-        complaint_about(**parts)
+    for parts, valid in SCHEMA_CASES:
+        assert validator.is_valid({**SMALLEST, **parts}) is valid, parts
+        (spec_with if valid else complaint_about)(**parts)
 
 
 def test_the_json_schema_is_one_and_describes_everything() -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from microagg_core.data.formats.inputs.csv import suggested_types
 from microagg_core.data.formats.options import CsvInput
 from microagg_core.errors import DataError, SpecError
 from microagg_core.profile.starting import starter_for
@@ -211,25 +210,3 @@ def test_what_no_spec_can_describe_is_refused() -> None:
     with pytest.raises(SpecError) as caught:
         starter_spec("s3://me:canary@bucket/a.csv", SCHEMA)
     assert "canary" not in caught.value.message
-
-
-def test_suggestions_leave_text_and_codes_alone() -> None:
-    head = (
-        b"id;zip;age;height;born;seen;ok;note;empty;code\n"
-        b"1;01234;41;1.80;1985-01-31;2026-01-01 10:00:00;true;x;;E11\n"
-        b"2;10115;NA;1.65;1999-12-01;2026-01-02 10:00:00;false;;;01\n"
-        b"3;10115;39;1.7"
-    )
-    assert suggested_types(head, CsvInput(delimiter=";", null_words=("", "NA"))) == {
-        "id": "int64",
-        "age": "int64",
-        "height": "float64",
-        "born": "date",
-        "seen": "timestamp",
-        "ok": "bool",
-    }
-
-
-@pytest.mark.parametrize("head", [b"", b"a,b", b"a,b\n1,2,3\n", b"a\n\xff\xfe\n", b'a,"b\n', b"\x00\x01\x02\n\n"])
-def test_a_head_that_cannot_be_read_gives_no_suggestion(head: bytes) -> None:
-    assert suggested_types(head, CsvInput()) == {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from microagg_core import registry
 from microagg_core.data.formats import INPUTS
 from microagg_core.data.formats.options import compression_of
 from microagg_core.data.places import Input
-from microagg_core.data.tables.hashing import is_text_or_bytes
+from microagg_core.data.tables.types import is_text_or_bytes, plain, plain_schema
 from microagg_core.errors import DataError, SpecError
 from microagg_core.store.inputs import InputFile, fetch_input, input_file, input_files, open_input
 from microagg_core.store.urls import basename, is_local, shown
@@ -36,7 +36,7 @@ Result = TypeVar("Result")
 AHEAD = 16
 
 
-def ahead(function: Callable[[Item], Result], items: Iterable[Item], n_ahead: int = AHEAD) -> Iterator[Result]:
+def ahead(function: Callable[[Item], Result], items: Iterable[Item], n_ahead: int = AHEAD) -> Generator[Result]:
     """Yield a function's results in the items' order; the next ``n_ahead`` are worked on in threads.
 
     >>> list(ahead(str.upper, "abc", 2))
@@ -54,35 +54,6 @@ def ahead(function: Callable[[Item], Result], items: Iterable[Item], n_ahead: in
         finally:
             for future in waiting:
                 future.cancel()
-
-
-def plain(column: pa.Array) -> pa.Array:
-    if pa.types.is_run_end_encoded(column.type):
-        column = pc.run_end_decode(column)
-    kind = plain_type(column.type)
-    return column if kind == column.type else column.cast(kind)
-
-
-def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Drop a type's encoding: no dictionary, no runs, no views into other buffers, and decimals of one width.
-
-    >>> plain_type(pa.dictionary(pa.int8(), pa.string())), plain_type(pa.decimal32(9, 2))
-    (DataType(string), Decimal128Type(decimal128(9, 2)))
-    """
-    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-        return plain_type(kind.value_type)
-    if pa.types.is_string_view(kind):
-        return pa.string()
-    if pa.types.is_binary_view(kind):
-        return pa.binary()
-    # Asked for by their names: older versions of pyarrow do not have these types.
-    if str(kind).startswith(("decimal32(", "decimal64(")):
-        return pa.decimal128(kind.precision, kind.scale)
-    return kind
-
-
-def plain_schema(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([pa.field(f.name, plain_type(f.type)) for f in schema])
 
 
 _AS_PARQUET = "write it as Parquet or CSV first"
@@ -254,10 +225,6 @@ class InputFormat(ABC):
     def cut(self, listing: InputListing, source: Input, scanned: Sequence[tuple[Stretch, Place]]) -> InputListing:
         """Cut large parts of a listing, by the scans of its stretches."""
         return listing
-
-    def with_guessed_types(self, source: Input) -> Input:
-        """Give columns types, where the files do not say them."""
-        return source
 
     def starter_options(self, source: Input) -> str:
         """Write the format's own lines under ``input:`` in a starter spec."""

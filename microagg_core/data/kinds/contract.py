@@ -92,8 +92,6 @@ class Kind(ABC):
     #: The traits of no values.
     NO_TRAITS: ClassVar[Traits] = None
 
-    # --- Which columns are of this kind, and what a spec may ask of them --------------------------------------
-
     @classmethod
     @abstractmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
@@ -106,8 +104,6 @@ class Kind(ABC):
         Raises:
             SpecError: naming the column and what would fit.
         """
-
-    # --- Reading the input ------------------------------------------------------------------------------------
 
     def ticks(self, column: pa.ChunkedArray | pa.Array) -> tuple[Ticks, Bools]:
         """Make ticks of a column, and tell which are missing (null or NaN); ticks under a missing value are 0."""
@@ -156,8 +152,6 @@ class Kind(ABC):
         """Moments of the ticks that :meth:`for_input` gives, from those of the ticks before."""
         return moments
 
-    # --- The metric -------------------------------------------------------------------------------------------
-
     def moments(self, ticks: Ticks) -> Moments:
         return moments_of(ticks)
 
@@ -168,8 +162,6 @@ class Kind(ABC):
     @abstractmethod
     def released_offsets(self, ticks: Ticks, origin: Origin) -> Floats:
         """The same of what :meth:`representatives` gave."""
-
-    # --- What is released -------------------------------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -203,8 +195,6 @@ class Kind(ABC):
         ticks, missing = self.ticks(column)
         return ranks(column) if missing.any() else ticks
 
-    # --- What the gate compares -------------------------------------------------------------------------------
-
     @abstractmethod
     def fits(self, before: Ticks, after: Ticks, groups: Groups) -> Bools:
         """Tell whether each released tick may stand for the input's ticks of its group, in the order of the groups."""
@@ -212,8 +202,6 @@ class Kind(ABC):
     @abstractmethod
     def keeps_mean(self, before: Moments, after: Moments) -> bool:
         """Compare the moments of the released column with those of the input, as far as rounding lets them agree."""
-
-    # --- Figures ----------------------------------------------------------------------------------------------
 
     @property
     @abstractmethod

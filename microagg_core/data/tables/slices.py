@@ -27,8 +27,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Ints
-from microagg_core.data.tables.hashing import is_text_or_bytes, one_array
+from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.ordering import ascending_order
+from microagg_core.data.tables.types import is_text_or_bytes
 
 #: How a frame begins, which no Arrow stream does.
 MAGIC = b"rows"

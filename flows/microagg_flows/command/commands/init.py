@@ -56,7 +56,7 @@ def schema(
 ) -> None:
     """Print the JSON schema of release.yaml."""
     from microagg_core.release.manifest import manifest_schema
-    from microagg_core.spec.loading import spec_schema
+    from microagg_core.spec.json_schema import spec_schema
 
     typer.echo(json.dumps(manifest_schema() if manifest else spec_schema(), indent=1))
 
