@@ -160,9 +160,6 @@ def plan_of_night(release: Release, made: BlockPlan) -> NightPlan | None:
     )
 
 
-# --- Survivors -------------------------------------------------------------------------------------------------
-
-
 def carry(release: Release) -> None:
     if release.tonight.night.n_carried:
         release.do(RECALL_FILES)
@@ -179,9 +176,6 @@ def carried_files(release: Release) -> CarriedFiles | None:
     if not tonight.night.hides:
         return None
     return CarriedFiles(tonight.night.n_carried, tonight.fates.carried + tonight.fates.ghosts)
-
-
-# --- The gate --------------------------------------------------------------------------------------------------
 
 
 def trace(release: Release) -> list[Check]:
@@ -207,9 +201,6 @@ def _number_atoms(release: Release) -> None:
         firsts.append(first)
         first += looked.numbers
     release.know(NUMBERING, firsts)
-
-
-# --- The ledger ------------------------------------------------------------------------------------------------
 
 
 def commit(release: Release, manifest: Manifest) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from microagg_core.blocks.memory import WORKER_BASE_BYTES, survey_bytes
 from microagg_core.data.formats.reading import list_input
 from microagg_core.data.formats.writing import released_format
-from microagg_core.errors import ClusterError, StorageError, TransientStorageError, sanitized
+from microagg_core.errors import ClusterError, DamagedWorkError, StorageError, TransientStorageError, sanitized
 from microagg_core.inspect.gate import refuse_failed
 from microagg_core.pages.plan_report import report_plan
 from microagg_core.plain import to_plain
@@ -24,7 +25,7 @@ from microagg_core.release.cleaning import clean_due
 from microagg_core.release.context import CONTEXT, Context, cut_input, rough_moments
 from microagg_core.release.facts import release_facts, staged_parts
 from microagg_core.release.pages.pages import public_pages
-from microagg_core.release.pieces import Digest
+from microagg_core.release.pieces import Digest, Place
 from microagg_core.release.planned import PLAN, SURVEY, Planned, write_plan
 from microagg_core.release.planning import make_plan, refuse_identifying_labels, refuse_unwise, told
 from microagg_core.release.publish import Upload, finish, publish
@@ -65,15 +66,12 @@ from microagg_flows import nights
 from microagg_flows.pages import draw_for_page, write_page
 from microagg_flows.progress import awaited
 from microagg_flows.release import Release, StageOutcome
-from microagg_flows.run_work import run_healing
-
-# --- The stages ----------------------------------------------------------------------------------------------
 
 
 def survey(release: Release) -> str:
     """Count what is in the input, and refuse what cannot be released."""
     spec = release.spec = release.given  # where this is done again, it had the rounding of the series
-    listing = release._listed = list_input(spec.input)
+    listing = release.listed = list_input(spec.input)
     schema = resolve_schema(spec, listing.schema)
     released_format(spec.output).refuse_types(schema.released_schema)
     if not release.rebuilding:
@@ -93,7 +91,7 @@ def survey(release: Release) -> str:
     clean_due(spec, release.progress.say, release.key)
     schema = nights.begin(release, schema)
     spec = release.spec
-    listing = release._listed = cut_input(
+    listing = release.listed = cut_input(
         run, listing, spec.input, lambda scans: release.workers.map(run_scan, scans, "cut")
     )
     for remark in listing.remarks:
@@ -160,7 +158,7 @@ def plan(release: Release) -> str:
     made = make_plan(spec, context, surveyed, keys, release, release.hold)
     file = write_plan(run, made)
     release.know(PLAN, file)
-    release._planned = Planned.of(context, surveyed, file.outline, file.shards)
+    release.planned = Planned.of(context, surveyed, file.outline, file.shards)
     release.counts |= {"partition": file.outline.n_partitions, "file": file.outline.n_files}
     report = report_plan(release.planned, made)
     release.plan_report = dataclasses.replace(report, night=nights.plan_of_night(release, made))
@@ -214,7 +212,7 @@ def anonymize(release: Release) -> str:
 def validate(release: Release) -> str:
     """Run the gate: re-read what would be published, and compare it with what was noted of the input."""
     release.checked = release.do(CHECK_FILES) + nights.check_survivors(release)
-    files = release._inspected = inspect_files(release.written(NOTES), release.planned)
+    files = release.inspected = inspect_files(release.written(NOTES), release.planned)
     noted, used = notes_of_input(release.written(EXPECTED)), release.known(DISTRIBUTIONS)
     carried = nights.carried_files(release)
     release.checks = run_checks(release.run, release.planned, files, noted, used, carried)
@@ -228,7 +226,7 @@ def measure(release: Release) -> str:
     """Combine losses and risks from the blocks."""
     release.drop_slices(SCATTER)
     written, carried = release.written(*ANONYMIZE.writes), nights.carried_files(release)
-    release._measured = measure_release(release.planned, written, release.inspected, carried)
+    release.measured = measure_release(release.planned, written, release.inspected, carried)
     figures = release.measured.figures.of_grouped
     if not release.planned.outline.n_blocks:
         return "nobody arrived, so nothing was lost"
@@ -393,3 +391,33 @@ def run_until(last: str, release: Release, run: Callable[[Stage, Release], objec
     """Run the stages up to and including ``last``, each by ``run``, or as it is."""
     wanted = STAGES[: [stage.name for stage in STAGES].index(last) + 1]
     run_healing(release, lambda: [(run or run_stage)(stage, release) for stage in wanted])
+
+
+#: The same work may be found damaged so often in one run.
+_MOST_DAMAGES = 3
+
+
+def run_healing(release: Release, stages: Callable[[], object]) -> None:
+    """Run the stages, with a sign of life while they last; from the first again where work is damaged.
+
+    What is damaged is made again by those who made it, and what is not damaged is found done.
+
+    Raises:
+        StorageError: the same work is damaged each time it is made.
+    """
+    times: Counter[Place] = Counter()
+    with release.running:
+        while True:
+            try:
+                stages()
+                return
+            except DamagedWorkError as damage:
+                places = damage.places or (("publish", 0),)
+                times.update(places)
+                if max(times[place] for place in places) > _MOST_DAMAGES:
+                    raise StorageError(
+                        f"{release.work}: what is written to the work area does not stay as it was written; check its "
+                        "disk, or choose another work area, then run again"
+                    ) from None
+                release.forget(damage.places)
+                release.progress.say(f"{len(places)} pieces of work were damaged or gone; they are made again")

@@ -118,9 +118,9 @@ def make_release(order: Order, direct: bool, record: RunRecord) -> None:
     from microagg_flows import stages
     from microagg_flows.releasing import Settled, now, run_release
 
-    spec = Settled.of(order, now()).spec  # errors of the spec come before anything is started
-    if direct or _needs_no_prefect(spec):
-        run_release(order, record, stages.run_stage, now())
+    tonight = Settled.of(order, now())  # errors of the spec come before anything is started
+    if direct or _needs_no_prefect(tonight.spec):
+        run_release(tonight, record, stages.run_stage)
         return
     with needing("prefect", "a release through Prefect (without it: --direct)"):
         from microagg_flows.prefect_side.embedded_server import settle_home
