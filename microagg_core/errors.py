@@ -21,8 +21,6 @@ class MicroaggError(Exception):
 
     exit_code = 1
     kind = "internal"
-    #: Whether the same call may succeed a little later (a store or cluster that was busy or restarting).
-    transient = False
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -93,8 +91,6 @@ class InputMissingError(StorageError):
 class TransientStorageError(StorageError):
     """The store did not answer; the same request may succeed later."""
 
-    transient = True
-
 
 class ClusterError(MicroaggError):
     """The Dask cluster cannot do the work, or stopped doing it."""
@@ -105,8 +101,6 @@ class ClusterError(MicroaggError):
 
 class TransientClusterError(ClusterError):
     """The cluster went away while it worked; finished work is kept and a new run goes on from there."""
-
-    transient = True
 
 
 class InterruptionError(MicroaggError):

@@ -78,9 +78,6 @@ def to_plain(value: Any, context: Any = None, kind: Any = None) -> Any:
 def from_plain(kind: type[T], value: Any, context: Any = None) -> T:
     """Inverse of :func:`to_plain`, whatever the value may be.
 
-    Raises:
-        ValueError: it is not what a ``kind`` becomes.
-
     >>> from microagg_core.group.metrics.moments import EMPTY, Moments
     >>> from_plain(tuple[Moments, ...], [to_plain(EMPTY)]) == (EMPTY,)
     True
@@ -96,9 +93,6 @@ def to_json(value: Any) -> bytes:
 
 def from_json(kind: type[T], data: bytes) -> T:
     """Inverse of :func:`to_json`, whatever the bytes may be.
-
-    Raises:
-        ValueError: they are no JSON, or not that of a ``kind``.
 
     >>> from_json(tuple[int, ...], to_json((1, 2**70)))
     (1, 1180591620717411303424)

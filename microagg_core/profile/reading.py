@@ -33,7 +33,7 @@ from microagg_core.profile.notations import (
     notation_counts,
     why_text,
 )
-from microagg_core.profile.text import TextEncoding, delimiter_of, encoding_of, format_by_content
+from microagg_core.profile.text import delimiter_of, encoding_of, format_by_content
 from microagg_core.store.inputs import InputFile, input_files, open_input
 from microagg_core.store.urls import holds_credentials, shown
 
@@ -69,19 +69,22 @@ class Sample:
 
 
 def sampled(source: Input) -> Sample:
-    """The rows of the input that are looked at.
-
-    Raises:
-        StorageError: nothing there, or not readable.
-        DataError: no rows, a damaged file, or lines that cannot be read with the input's options.
-    """
+    """The rows of the input that are looked at."""
     listing = list_input(source)
+    _check_names(listing.schema.names)
     most = min(MOST_ROWS, _MOST_CELLS // max(1, len(listing.schema.names)))
     sample = _whole(listing, source) if count_rows(source, most + 1) <= most else None
     sample = sample or _some(_cut(listing, source), source)
     if not sample.table.num_rows:
         raise DataError(f"{shown(source.url)} has no records; check where it came from")
     return sample
+
+
+def _check_names(names: list[str]) -> None:
+    if "" in names:
+        raise DataError(f"column {names.index('') + 1} of the input has no name; give it one")
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise DataError(f"the input has more than one column named {', '.join(map(repr, twice))}; rename them")
 
 
 def _whole(listing: InputListing, source: Input) -> Sample | None:
@@ -156,13 +159,7 @@ def understood(
     encoding: str | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> Understanding:
-    """The input at a URL or glob, understood or refused; a delimiter or an encoding that is said is not looked for.
-
-    Raises:
-        SpecError: the URL cannot stand in a spec.
-        StorageError: nothing there, or not readable.
-        DataError: what is there is not understood; the sentence says where.
-    """
+    """The input at a URL or glob, understood or refused; a delimiter or an encoding that is said is not looked for."""
     source = _source(url, storage_options or {})
     first = input_files(url, source.storage_options)[0]
     source = source.model_copy(update={"format": format_by_content(first, source)})
@@ -183,11 +180,19 @@ def _source(url: str, storage_options: dict[str, Any]) -> Input:
 
 
 def _csv_understood(source: Input, first: InputFile, delimiter: str | None, encoding: str | None) -> Understanding:
-    encoded, head = _encoding_and_head(source, first, encoding)
+    place = shown(first.url)
+    reason = ""
+    if encoding:
+        _refuse_unknown(encoding)
+    else:
+        with open_input(first.url, source.storage_options, sequential=True) as file:
+            # It reads as a file does.
+            encoding, reason = encoding_of(CsvText(file, first.url), place)  # type: ignore[arg-type]
+    with open_input(first.url, source.storage_options) as file:
+        head = CsvText(file, first.url).read(_HEAD_BYTES) or b""
     is_whole = len(head) < _HEAD_BYTES
-    text = _decoded(head, encoded.name, is_whole, shown(first.url))
-    cut_at = delimiter_of(text, is_whole, shown(first.url), delimiter)
-    as_text = _with_dialect(source, delimiter=cut_at, encoding=encoded.name)
+    text = _decoded(head, encoding, is_whole, place)
+    as_text = _with_dialect(source, delimiter=delimiter_of(text, is_whole, place, delimiter), encoding=encoding)
     columns = _notations(sampled(as_text).table, source.url)
     is_comma = comma_is_decimal([column.counts for column in columns.values()])
     types = {
@@ -209,19 +214,7 @@ def _csv_understood(source: Input, first: InputFile, delimiter: str | None, enco
     }
     row_bytes = len(head) / max(1, text.count("\n"))
     # Read once more, with exactly what the spec will say.
-    return Understanding(typed, sampled(typed), remarks, encoded.reason, row_bytes)
-
-
-def _encoding_and_head(source: Input, first: InputFile, encoding: str | None) -> tuple[TextEncoding, bytes]:
-    if encoding:
-        _refuse_unknown(encoding)
-        encoded = TextEncoding(encoding)
-    else:
-        with open_input(first.url, source.storage_options, sequential=True) as file:
-            # It reads as a file does.
-            encoded = encoding_of(CsvText(file, first.url), shown(first.url))  # type: ignore[arg-type]
-    with open_input(first.url, source.storage_options) as file:
-        return encoded, CsvText(file, first.url).read(_HEAD_BYTES) or b""
+    return Understanding(typed, sampled(typed), remarks, reason, row_bytes)
 
 
 def _refuse_unknown(encoding: str) -> None:

@@ -73,12 +73,7 @@ class FileSchema:
 
 
 def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
-    """Match the spec's roles with the file's columns.
-
-    Raises:
-        SpecError: a column without a role, a role without a column, or a rounding that cannot be.
-        DataError: a column whose type cannot play its role.
-    """
+    """Match the spec's roles with the file's columns."""
     names = file_schema.names
     if len(set(names)) != len(names):
         twice = sorted({n for n in names if names.count(n) > 1})

@@ -30,9 +30,6 @@ _SHORTHANDS = {("algorithm",): "name", ("series", "ledger"): "url"}
 def with_settings(tree: Place, settings: Sequence[str]) -> tuple[Place, list[Found]]:
     """Put what is set into the tree of a spec, and list what is no YAML of it.
 
-    Raises:
-        SpecError: a setting is not written as PATH=VALUE.
-
     >>> tree, _ = parse("k: 3\\noutput: {url: here}\\n")
     >>> with_settings(tree, ["output.url=s3://dev/x", "k=7"])[0].plain()
     {'k': 7, 'output': {'url': 's3://dev/x'}}

@@ -12,7 +12,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from covering import cover
+from covering import cover, each
 from microagg_core.data.places import Input
 from microagg_core.errors import DataError, MicroaggError, SpecError
 from microagg_core.profile import reading
@@ -135,8 +135,8 @@ def test_a_file_that_is_not_understood_is_refused(tmp_path: Path, content: str |
     assert not any(cell in said for cell in ("Zoë", "Ayr", "41", "Ren"))
 
 
-@pytest.mark.parametrize(
-    ("name", "make", "expected"),
+@each(
+    "name, make, expected",
     [
         ("people.csv", lambda path: pq.write_table(pa.table({"a": [1]}), path), "holds parquet, not csv as its ending"),
         ("people.parquet", lambda path: path.write_text(HEADER + ROW), "holds text, not parquet as its ending says"),
@@ -169,8 +169,8 @@ def test_what_the_user_says_is_not_looked_for(tmp_path: Path) -> None:
         understood(polish, encoding="klingon")
 
 
-@pytest.mark.parametrize(
-    ("url", "error", "expected"),
+@each(
+    "url, error, expected",
     [
         ("s3://me:canary@bucket/a.csv", SpecError, "must not hold a user or password"),
         ("a{x}.csv", SpecError, "neither {id}"),

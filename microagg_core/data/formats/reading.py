@@ -82,11 +82,7 @@ _MARKUP = {
 
 
 def refuse_foreign(head: bytes, place: str) -> None:
-    """Stop where the first bytes of a file are those of a format that is not read here.
-
-    Raises:
-        DataError: naming the format, and what to do.
-    """
+    """Stop where the first bytes of a file are those of a format that is not read here."""
     for mark, (what, advice) in _FOREIGN.items():
         if head.startswith(mark):
             raise DataError(f"{place} is {what}, which is not read here; {advice}")
@@ -130,11 +126,7 @@ class Stretch:
         return 0 < self.size <= AT_ONCE_BYTES
 
     def opened(self, source: Input) -> BinaryIO:
-        """Open the file, whose place may be anywhere if it is not what it was when it was cut.
-
-        Raises:
-            DataError: it changed.
-        """
+        """Open the file, whose place may be anywhere if it is not what it was when it was cut."""
         if self.state and input_file(self.url, source.storage_options).state != self.state:
             raise file_changed(shown(self.url))
         return (fetch_input if self.is_small else open_input)(self.url, source.storage_options)
@@ -260,12 +252,7 @@ def input_formats() -> tuple[InputFormat, ...]:
 
 
 def list_input(source: Input) -> InputListing:
-    """Find the input's files, check that all have one schema, and cut them into parts; small ones together.
-
-    Raises:
-        StorageError: nothing there, or not readable.
-        DataError: a damaged file, or files with different schemas.
-    """
+    """Find the input's files, check that all have one schema, and cut them into parts; small ones together."""
     form, files = input_format(source), input_files(source.url, source.storage_options)
     stretches: list[Stretch] = []
     sizes: list[int] = []
@@ -351,12 +338,7 @@ def _opened_ahead(
 
 
 def count_rows(source: Input, most: int | None = None) -> int:
-    """Count the rows of the input, or a few more, by as little of it as tells; no further than to ``most``.
-
-    Raises:
-        StorageError: nothing there, or not readable.
-        DataError: a damaged file.
-    """
+    """Count the rows of the input, or a few more, by as little of it as tells; no further than to ``most``."""
     form, rows = input_format(source), 0
     files = input_files(source.url, source.storage_options)
     for stretch, file in _opened_ahead([Stretch(one.url, one.size or 0) for one in files], source):
@@ -381,10 +363,6 @@ def read_part(
     """Yield the part's rows in file order, as tables of bounded size holding ``columns`` in that order.
 
     ``longest`` is the most bytes of a text or binary value; None: any, for who proposes roles and releases nothing.
-
-    Raises:
-        DataError: a damaged file, or one that is not what it was when it was cut; a ragged line, a value that is not of
-            its column's type, or one that is too long.
     """
     form = input_format(source)
     opened = _opened_ahead(part.stretches, source, lambda file, stretch: form.ready(file, stretch, source, columns))
@@ -437,12 +415,7 @@ _PARQUET_MAGIC = b"PAR1"
 
 
 def read_unit_list(path: str, names: Sequence[str]) -> pa.Table:
-    """Read the units of a CSV or Parquet file; of CSV all values are text, so that 012 stays what it is.
-
-    Raises:
-        SpecError: there is no such file, or it lacks a column of the unit.
-        DataError: it cannot be read.
-    """
+    """Read the units of a CSV or Parquet file; of CSV all values are text, so that 012 stays what it is."""
     try:
         with Path(path).open("rb") as file:
             is_parquet = file.read(len(_PARQUET_MAGIC)) == _PARQUET_MAGIC

@@ -79,8 +79,6 @@ class Kind(ABC):
 
     #: What holds of released values; :mod:`microagg_core.data.kinds.registry` tries it on :meth:`examples`.
     claims: ClassVar[frozenset[Claim]]
-    #: What such a column holds, in words; its Arrow type stands in braces.
-    words: ClassVar[str]
     #: Whether ticks follow from all values of the file, such as places in a dictionary; see :meth:`more_traits`.
     needs_all_values: ClassVar[bool] = False
     #: Whether the mean of such a column can be a float, which is what the Python functions give.
@@ -99,11 +97,7 @@ class Kind(ABC):
 
     @abstractmethod
     def refuse_rule(self) -> None:
-        """Stop where the rounding rule does not fit the type.
-
-        Raises:
-            SpecError: naming the column and what would fit.
-        """
+        """Stop where the rounding rule does not fit the type."""
 
     def ticks(self, column: pa.ChunkedArray | pa.Array) -> tuple[Ticks, Bools]:
         """Make ticks of a column, and tell which are missing (null or NaN); ticks under a missing value are 0."""

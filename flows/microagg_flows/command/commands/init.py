@@ -33,7 +33,7 @@ def init(
     """
     from microagg_core.errors import SpecError
     from microagg_core.profile.profile import WIDTH, profile_lines, profile_of
-    from microagg_core.profile.starting import left_to_decide, starter_of
+    from microagg_core.profile.starter import left_to_decide, starter_of
 
     if output.exists():
         raise SpecError(f"{output} exists already; remove it or choose another name with --output")

@@ -66,11 +66,7 @@ class CsvText(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer with the next bytes; with fewer at the end alone.
-
-        Raises:
-            DataError: the file cannot be unpacked.
-        """
+        """Fill a buffer with the next bytes; with fewer at the end alone."""
         n = len(buffer)
         while len(self._held) < n and self._at < self._end:
             got = self._read(min(max(n, self._n_fetched), self._end - self._at))
