@@ -61,7 +61,7 @@ class _Columns:
             )
         kinds, ticks = tuple(kind for kind, _, _ in read), [values for _, values, _ in read]
         moments = tuple(kind.moments(ticks[j][~missing[:, j]]) for j, kind in enumerate(kinds))
-        return cls(kinds, ticks, missing, Encoding.steady(kinds, moments))
+        return cls(kinds, ticks, missing, Encoding.from_moments(kinds, moments).steadied())
 
     def scale(self, released: Bools) -> Encoding:
         """Standardize losses by the released records."""

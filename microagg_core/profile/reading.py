@@ -21,7 +21,6 @@ from microagg_core.data.formats.reading import (
     read_part,
 )
 from microagg_core.data.places import Input, with_known_names
-from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.types import is_text
 from microagg_core.errors import DataError, SpecError
 from microagg_core.profile.notations import (
@@ -241,14 +240,13 @@ def _with_dialect(source: Input, **options: object) -> Input:
 def _notations(table: pa.Table, url: str) -> dict[str, _Column]:
     columns = {}
     for name in table.column_names:
-        counted = pc.value_counts(one_array(table.column(name)))
-        texts = counted.field("values")
+        texts = pc.unique(table.column(name))
         if pc.max(pc.count_substring(texts, "\n")).as_py() > _MOST_LINES_OF_A_CELL:
             raise DataError(
                 f"{shown(url)}: a cell of column {name!r} has more than {_MOST_LINES_OF_A_CELL} lines, as if a quote "
                 "were never closed; correct the quotes"
             )
-        counts = notation_counts(texts, counted.field("counts"))
+        counts = notation_counts(table.column(name))
         words = texts.filter(pc.is_in(texts, pa.array(NULL_WORDS, texts.type))).to_pylist()
         columns[name] = _Column(counts, frozenset(words), counts.keys() <= {"whole", "null"} and are_day_numbers(texts))
     return columns
@@ -260,8 +258,7 @@ def _remarks_on_texts(table: pa.Table) -> dict[str, str]:
     for column in table.schema:
         if not is_text(column.type):
             continue
-        counted = pc.value_counts(one_array(table.column(column.name)).drop_null())
-        counts = notation_counts(counted.field("values"), counted.field("counts"))
+        counts = notation_counts(table.column(column.name).drop_null())
         held = declared_type(counts, comma_is_decimal([counts]))
         if held or (remark := why_text(counts)):
             remarks[column.name] = f"{held} written as text: cast it" if held else remark

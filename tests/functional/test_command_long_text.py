@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,12 @@ from command_line import Project
 ROLES = {"quasi_identifiers": ["x", "y"], "confidential": ["note"]}
 MEANT = {"acknowledge": {"nearly_unique": ["note"], "free_text": ["note"]}}
 MOST = 64 * 1024
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A folder whose releases are made by the process that is called."""
+    return Project(tmp_path, "none")
 
 
 def people(notes: Any) -> pa.Table:
@@ -68,7 +75,7 @@ def test_files_of_long_texts_hold_fewer_rows(project: Project) -> None:
     town = np.arange(n) % 60
     table = people(pa.DictionaryArray.from_arrays(np.zeros(n, np.int32), [text]).cast(pa.string()))
     project.write(table.append_column("town", pa.array(town)))
-    project.write_spec({**ROLES, "blocking": ["town"]}, refine="off", cluster="none", **MEANT)
+    project.write_spec({**ROLES, "blocking": ["town"]}, refine="off", **MEANT)
     project.release()
     files = [pq.read_table(path) for path in sorted(project.output.rglob("*.parquet"))]
     assert max(file["note"].combine_chunks().nbytes for file in files) <= 64 * 2**20
