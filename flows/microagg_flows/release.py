@@ -10,7 +10,6 @@ import datetime
 from dataclasses import dataclass, field
 
 from microagg_core.blocks.memory import WORKER_BASE_BYTES
-from microagg_core.blocks.withholding import Holding
 from microagg_core.compare.drawing import Drawn
 from microagg_core.data.formats.reading import InputListing
 from microagg_core.inspect.check import Check
@@ -65,7 +64,7 @@ class Release(RunWork):
     plan_report: PlanReport | None = None
     checks: list[Check] = field(default_factory=list)
     #: Which arrivals of a night wait for more.
-    hold: Holding | None = None
+    hold_until: int | None = None
     origin: Origin | None = None
     ignore_published: bool = False
     #: The ledger is being made again: the output has releases that it does not know yet.

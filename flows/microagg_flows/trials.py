@@ -95,7 +95,7 @@ def _tried(release: Release, drawn: Drawn) -> Trials:
 
 def _drawn(release: Release, keys: pa.Table, settings: Sequence[Setting], budget: Budget) -> Drawn:
     plan = release.planned
-    return draw_blocks(Surveyed(plan.context, plan.survey, keys, release, release.hold), settings, budget)
+    return draw_blocks(Surveyed(plan.context, plan.survey, keys, release, release.hold_until), settings, budget)
 
 
 def _made(release: Release, drawn: Drawn) -> tuple[Trial, ...]:
