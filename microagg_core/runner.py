@@ -23,7 +23,7 @@ from microagg_core.registry import members
 from microagg_core.release.context import Scan
 from microagg_core.release.manifest import PartEntry
 from microagg_core.release.publish import Upload, is_whole, upload_part
-from microagg_core.release.step import STAGES, CompanionStep, Receipt, Step, Task, Work, load_receipt, save_receipt
+from microagg_core.release.step import STAGES, CompanionStep, Receipt, Step, Task, Work, load_receipt
 from microagg_core.store.objects import Store
 
 #: The folders of modules that declare steps.
@@ -107,7 +107,7 @@ def run_task(task: Task) -> Receipt | Damage:
         seconds, cpu = time.perf_counter() - start, cpu_seconds() - cpu_start
         peak = peak_memory()
         receipt = replace(receipt, seconds=seconds, cpu_seconds=cpu, peak_bytes=peak, task=task.digest())
-        save_receipt(task, receipt)
+        receipt.save(task.run)
         return receipt
     except DamagedWorkError as damage:
         task.run.forget(damage.places)
