@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
 from microagg_core.compiling import TABLES, compile_parts
-from microagg_core.data.formats.reading import Place
+from microagg_core.data.formats.reading import Place, input_format
 from microagg_core.errors import DamagedWorkError, StorageError, TransientStorageError, sanitized
 from microagg_core.kernels.tools.threads import PROCESS, cpu_seconds
 from microagg_core.registry import members
@@ -161,8 +161,9 @@ def run_scan(scan: Scan) -> Place:
     Raises:
         MicroaggError: it cannot be read.
     """
+    source, stretch = scan
     try:
-        return scan.look()
+        return input_format(source).scan(stretch, source)
     except Exception as error:
         raise sanitized(error, "looking where the input may be cut") from None
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from microagg_core.errors import DamagedWorkError, StorageError
 from microagg_core.release.cleaning import Running
@@ -16,7 +15,6 @@ from microagg_core.release.pieces import Place
 from microagg_core.release.step import CompanionStep, Receipt, Step
 from microagg_core.release.wiring import StepsDone
 from microagg_core.runner import Damage, companions, run_task
-from microagg_core.store.objects import Store
 from microagg_flows.executors import Executor
 from microagg_flows.progress import Progress
 
@@ -72,21 +70,7 @@ class RunWork(StepsDone):
 _MOST_DAMAGES = 3
 
 
-class Healing(Protocol):
-    """What a run has to be able to do."""
-
-    work: Store
-    running: Running
-
-    @property
-    def progress(self) -> Progress:
-        """Where the user looks."""
-
-    def forget(self, places: Sequence[Place]) -> None:
-        """Take what these tasks made for not done, and begin anew."""
-
-
-def run_healing(release: Healing, stages: Callable[[], object]) -> None:
+def run_healing(release: RunWork, stages: Callable[[], object]) -> None:
     """Run the stages, with a sign of life while they last; from the first again where work is damaged.
 
     Raises:
@@ -102,7 +86,7 @@ def run_healing(release: Healing, stages: Callable[[], object]) -> None:
                 _go_back(release, damage, times)
 
 
-def _go_back(release: Healing, damage: DamagedWorkError, times: Counter[Place]) -> None:
+def _go_back(release: RunWork, damage: DamagedWorkError, times: Counter[Place]) -> None:
     """Let those who made what is damaged make it again, unless they have often enough."""
     places = damage.places or (("publish", 0),)
     times.update(places)

@@ -97,6 +97,18 @@ class Rows(TableOutput):
         super().__init__(name, "slices")
 
 
+class Load(NamedTuple):
+    """What the largest task of a step is about, as far as that takes memory."""
+
+    rows: int = 0
+    columns: int = 0
+    row_bytes: float = 0.0
+    batch_rows: int = 0
+    #: Of the rows of all tasks; and what an algorithm takes for a block.
+    whole_bytes: float = 0.0
+    block_bytes: int = 0
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Step:
     """A step of a release."""
@@ -108,6 +120,8 @@ class Step:
     per: str
     #: Does the work of one task; returns how many rows it was about.
     does: Callable[[Work], int]
+    #: Estimates the bytes that a task needs beside the worker itself.
+    memory: Callable[[Load], int] = lambda load: 0
     #: Whether a task reads an input part, whose number is its own.
     reads_input: bool = False
     #: Objects of the whole run.
