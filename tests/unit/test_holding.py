@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covering import examples
-from microagg_core.blocks.memory import task_bytes
 from microagg_core.blocks.plan import Outline, plan_blocks
 from microagg_core.blocks.routes import SUPPRESSED, Routes, hash_keys
 from microagg_core.blocks.strata import Strata, StrataRules, plan_strata
 from microagg_core.errors import DataError
 from microagg_core.group.algorithms import algorithms
 from microagg_core.plain import from_json, to_json
+from microagg_core.release.planning import task_bytes
 
 K = 3
 TEXTS = [pa.string(), pa.string()]
@@ -133,4 +133,4 @@ def test_a_plan_without_a_block(counted: Counted, undersized: str) -> None:
     nobody = routes.places_of(np.empty(0, dtype=np.uint64))
     assert routes.blocks_of(nobody, outline.trees, np.empty((0, 1)), nobody).tolist() == []
     assert (routes.stratum == SUPPRESSED).all() and plan.blocks().num_rows == 0
-    assert task_bytes(info, 1, K, plan.block_rows, plan.rows_of_partitions(), 0.0) == 0
+    assert task_bytes(plan, info, 1, K, 0.0) == plan.route_bytes()
