@@ -24,6 +24,7 @@ from microagg_core.release.audit import Origin, find_published, write_audit
 from microagg_core.release.cleaning import clean_due
 from microagg_core.release.context import CONTEXT, Context, cut_input, rough_moments
 from microagg_core.release.facts import release_facts, staged_parts
+from microagg_core.release.manifest import Manifest
 from microagg_core.release.pages.pages import public_pages
 from microagg_core.release.pieces import Digest, Place
 from microagg_core.release.planned import PLAN, SURVEY, Planned, write_plan
@@ -80,16 +81,16 @@ def survey(release: Release) -> str:
     origin = release.origin = Origin.of(canonical(spec), listing.state)
     release.key = Digest().add(origin.spec, origin.software, listing.state, release.identity).hex()[:20]
     release.begin_anew()  # a try before this one may have found another input
-    if _is_published(release, release.replace):
+    if manifest := _find_published(release, release.replace):
         clean_due(spec, release.progress.say)
-        return _already(release)
+        return _ALREADY.format(rows=manifest.rows)
     if committed_manifests(release.output, release.identity) and not release.ignore_published:
         release.progress.say(f"{release.identity} is published already; whether from the same rows, the survey tells")
     run = release.run
     release.running.begin(run)  # what it goes on from is not due
     try_work_area(run.work)
     clean_due(spec, release.progress.say, release.key)
-    schema = nights.begin(release, schema)
+    schema = nights.begin(release)
     spec = release.spec
     listing = release.listed = cut_input(
         run, listing, spec.input, lambda scans: release.workers.map(run_scan, scans, "cut")
@@ -111,8 +112,8 @@ def survey(release: Release) -> str:
     counted = release.do(MERGE_KEYS)
     release.drop_slices(SURVEY_PARTS)
     release.origin = origin.of_rows(nights.fingerprints(release, combined.fingerprints))
-    if _is_published(release, release.replace):
-        return _already(release)
+    if manifest := _find_published(release, release.replace):
+        return _ALREADY.format(rows=manifest.rows)
     nights.refuse_overlaps(release)
     arrivals = f", {combined.arrivals} of them arrivals" if release.has(MARKS) else ""
     survivors = f", {said}" if (said := release.tonight.in_words()) else ""
@@ -121,32 +122,28 @@ def survey(release: Release) -> str:
     )
 
 
-def _is_published(release: Release, may_replace: bool) -> bool:
+_ALREADY = "{rows} records; this release is published already"
+
+
+def _find_published(release: Release, may_replace: bool) -> Manifest | None:
     """Find this very release published and whole, and finish it; a damaged one is made again, and mended so."""
     if release.ignore_published or release.origin is None:
-        return False
+        return None
     manifest = find_published(release.work, release.output, release.origin, release.identity, may_replace)
     manifest = manifest or nights.published_before_others(release)
     if manifest is None:
-        return False
+        return None
     folder = Store(release.output.url_of(manifest.layout.folder), dict(release.output.storage_options))
     whole = release.workers.map(run_look, [(folder, part) for part in manifest.parts], "look")
     if not all(whole):
         release.progress.say(f"{whole.count(False)} of {len(whole)} published files are missing or damaged")
-        return False
+        return None
     release.note_commit(manifest, by_this_run=False)
     again = not release.by_this_run
     release.published = finish(
         release.output, manifest, already=again, signing_key=release.signing_key, pages_of=public_pages
     )
-    return True
-
-
-def _already(release: Release) -> str:
-    if release.published is None:
-        raise RuntimeError("nothing is published")
-    manifest = release.published.manifest
-    return f"{manifest.rows} records; this release is published already"
+    return manifest
 
 
 def plan(release: Release) -> str:
@@ -244,6 +241,10 @@ def publish_release(release: Release) -> str:
     now = datetime.datetime.now(datetime.UTC)
     if release.origin is None:
         raise RuntimeError("the survey stage has not run")
+
+    def upload_all(output: Store, uploads: Sequence[Upload]) -> None:
+        release.workers.map(run_upload, [(output, upload) for upload in uploads], "upload")
+
     series, carried = release.tonight.entry(), nights.carried_files(release)
     facts = release_facts(planned, release.identity, now, release.measured.figures, release.checks, series, carried)
     published = publish(
@@ -251,7 +252,7 @@ def publish_release(release: Release) -> str:
         facts,
         staged_parts(release.work, release.checked),
         replace=release.replace,
-        upload_all=lambda *what: _upload(release, *what),
+        upload_all=upload_all,
         before_upload=lambda layout, attempt: nights.note_upload(release, layout, attempt),
         before_commit=lambda manifest: nights.commit(release, manifest),
         on_commit=release.note_commit,
@@ -289,10 +290,6 @@ def _merged_wholly(release: Release) -> list[str]:
         f"all {report.keys} blocking keys were merged into one, so that every record has the same labels: "
         f"k={release.spec.k} is more than they allow; lower k, or block by fewer columns"
     ]
-
-
-def _upload(release: Release, output: Store, uploads: Sequence[Upload]) -> None:
-    release.workers.map(run_upload, [(output, upload) for upload in uploads], "upload")
 
 
 def report(release: Release) -> str:
@@ -358,7 +355,7 @@ def run_stage(wanted: Stage, release: Release) -> StageOutcome | None:
         raise
     except StorageError:
         # An identical run may have been faster: it publishes the same release and removes the work that both shared.
-        if _is_published(release, True):
+        if _find_published(release, True):
             return None
         raise
     except Exception as error:
