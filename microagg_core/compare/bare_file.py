@@ -111,12 +111,7 @@ def _less(first: Outcome, other: Outcome) -> str:
 
 
 def read_columns(url: str, names: Sequence[str]) -> pd.DataFrame:
-    """Read the named columns of a file (all that have a mean, where none is named).
-
-    Raises:
-        SpecError: a column that the file does not have.
-        DataError: a column of text, or missing values.
-    """
+    """Read the named columns of a file (all that have a mean, where none is named)."""
     understanding = understood(url)
     sample, source = understanding.sample, understanding.source
     schema = sample.table.schema
@@ -146,10 +141,6 @@ def compare(
     say: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
     """Run algorithms (all suitable ones, where none is named) for each k on all columns of the table.
-
-    Raises:
-        SpecError: an unknown algorithm, or a k below 2.
-        DataError: fewer records than a k, or values that cannot be averaged.
 
     >>> compare(pd.DataFrame({"x": [1.0, 2.0, 9.0, 10.0]}), [2], ["mdav", "mdav_plus"]).in_words()
     ['k=2: mdav loses least, 1.538 % of the variance (as do mdav_plus)']

@@ -227,6 +227,7 @@ def test_a_kind_without_a_mean_is_released_and_nothing_is_said_of_its_mean(
         tmp_path,
         [table.slice(0, 70), table.slice(70)],
         roles={"quasi_identifiers": ["record", "age"], "drop": ["stay"]},
+        analyses=["age ~ record"],
     )
     released = released_table(tmp_path / "output")
     sizes = released.group_by(["record", "age"]).aggregate([([], "count_all")])["count_all"].to_pylist()
@@ -240,6 +241,14 @@ def test_a_kind_without_a_mean_is_released_and_nothing_is_said_of_its_mean(
     page = (folder / "README.md").read_text()
     assert "Counts, sums and means of `age` over all records" in page
     assert "means of `record`" not in page and "mean of its group" in page and "one value for its group" in page
+    audit = next((tmp_path / "work" / "audit").glob("*/r0001"))
+    portrait = json.loads((audit / "portrait.json").read_text())["portrait"]
+    assert [shown["column"] for shown in portrait["distributions"]] == portrait["correlations"]["columns"] == ["age"]
+    assert portrait["pairs"] == [] and portrait["left_out"] == ["'record' is in no picture, as it has no mean"]
+    (model,) = portrait["regressions"]
+    assert model["bases"] == ["record=r0"] and model["terms"][1:] == [f"record=r{i}" for i in range(1, 6)]
+    shares = json.loads((audit / "risk.json").read_text())["intervals"]["rank"]["percent"]["10"]["columns"]
+    assert shares["record"] is None and shares["age"] > 0
 
 
 def test_the_python_functions_mask_what_has_no_mean(add_module: AddModule) -> None:

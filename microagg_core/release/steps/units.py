@@ -25,7 +25,7 @@ from microagg_core.data.tables.types import is_text_or_bytes
 from microagg_core.errors import DataError
 from microagg_core.inspect.disclosures import in_percent
 from microagg_core.inspect.samples import Sketch
-from microagg_core.release.pieces import Piece, read_ranges, sealed, unsealed
+from microagg_core.release.pieces import Piece, sealed, unsealed
 from microagg_core.release.step import BytesOutput, JsonOutput, Output, Pieces, Rows, Run, Step, Work
 from microagg_core.release.steps.confidential import ColumnSketch, named_values, sketch_bytes
 from microagg_core.spec.columns import FileSchema
@@ -202,7 +202,7 @@ def check_units(work: Work) -> int:
     Raises:
         DamagedWorkError: digests are gone or not what was written.
     """
-    runs = read_ranges(work.run.work, work.ranges(DIGESTS), lambda data: _sum_of(_pairs(data)))
+    runs = work.contents(DIGESTS, lambda data: _sum_of(_pairs(data)))
     suspects = suspicious([_pairs(run) for run in runs])
     repeated = count_repeated(suspects & np.array([~np.uint64(0), ~_SPELLING]))
     if repeated:
