@@ -5,6 +5,8 @@ The patterns are a table, which takes no more than the reader does: what is call
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -56,6 +58,7 @@ _NUMBERS = {"whole", "decimal", "either", "comma"}
 CODES = "numbers with leading zeros, or too long for a number: codes"
 #: Why a column that is no plain text has to stay text, by the notation that is in the way.
 _IN_THE_WAY = {
+    "day number": DAY_NUMBERS,
     "code": CODES,
     "thousands": "numbers with thousands separators, which the reader does not take: write them without",
     "either": "numbers such as 1,234, whose comma may be a decimal mark or not: write them otherwise",
@@ -92,7 +95,7 @@ def notation_counts(column: pa.Array | pa.ChunkedArray) -> dict[str, int]:
     return sums
 
 
-def comma_is_decimal(columns: list[dict[str, int]]) -> bool:
+def comma_is_decimal(columns: Collection[dict[str, int]]) -> bool:
     """Whether a file's decimal mark is a comma: more columns have it so than otherwise.
 
     >>> comma_is_decimal([{"whole": 3, "comma": 2}, {"text": 5}, {"comma": 5}, {"decimal": 5}])
@@ -156,3 +159,13 @@ def are_day_numbers(values: pa.Array) -> bool:
 
 def _but_null(column: dict[str, int]) -> set[str]:
     return column.keys() - {"null"}
+
+
+def null_words_in(texts: pa.Array | pa.ChunkedArray) -> tuple[str, ...]:
+    """List the words for a missing value that are among some texts.
+
+    >>> null_words_in(pa.array(["NA", "1", ""]))
+    ('', 'NA')
+    """
+    there = set(texts.filter(pc.is_in(texts, pa.array(NULL_WORDS, texts.type))).unique().to_pylist())
+    return tuple(word for word in NULL_WORDS if word in there)

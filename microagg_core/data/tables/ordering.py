@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -192,32 +192,21 @@ def _as_bools(array: pa.Array) -> Bools:
     return bits_of(array, 1).view(np.bool_)
 
 
-#: Numbers in ascending order for the values of a column, missing ones last.
-SortKey: TypeAlias = "Callable[[pa.ChunkedArray | pa.Array], NDArray[Any]]"
-
-
-def content_order(table: pa.Table, blocking: Sequence[str], quasi_identifiers: Mapping[str, SortKey]) -> Ints:
+def content_order(table: pa.Table, blocking: Sequence[str], quasi_identifiers: Sequence[str]) -> Ints:
     """Order released rows by blocking values, then quasi-identifiers, then a hash of the whole row.
 
     It is a function of the released content alone: neither input order nor grouping can be read from it.
 
     >>> t = pa.table({"b": ["y", "x", "x"], "q": [1, 3, 2]})
-    >>> content_order(t, ["b"], {"q": ranks}).tolist()
+    >>> content_order(t, ["b"], ["q"]).tolist()
     [2, 1, 0]
     """
-    hashes = hash_rows(table.columns, table.num_rows, seed=0)
-    return np.lexsort((hashes, _combination_ranks(table, blocking, quasi_identifiers)))
-
-
-def _combination_ranks(table: pa.Table, blocking: Sequence[str], quasi_identifiers: Mapping[str, SortKey]) -> Ints:
-    """Rank each row's combination, of which there are few: only one row of each is compared."""
-    combinations = hash_rows([table[name] for name in (*blocking, *quasi_identifiers)], table.num_rows, seed=0)
-    number, distinct = pd.factorize(combinations)
+    names = (*blocking, *quasi_identifiers)
+    # Of combinations there are few: only one row of each is compared.
+    number, distinct = pd.factorize(hash_rows([table[name] for name in names], table.num_rows, seed=0))
     first = np.empty(len(distinct), dtype=np.int64)
     first[number[::-1]] = np.arange(len(number))[::-1]
     one_of_each = table.take(pa.array(first))
-    keys: list[NDArray[Any]] = [ranks(one_of_each[name]) for name in blocking]
-    keys += [sort_key(one_of_each[name]) for name, sort_key in quasi_identifiers.items()]
     place = np.empty(len(distinct), dtype=np.int64)
-    place[np.lexsort(keys[::-1])] = np.arange(len(distinct))
-    return place[number]
+    place[np.lexsort([ranks(one_of_each[name]) for name in reversed(names)])] = np.arange(len(distinct))
+    return np.lexsort((hash_rows(table.columns, table.num_rows, seed=0), place[number]))
