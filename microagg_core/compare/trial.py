@@ -280,7 +280,7 @@ class _Trying:
         grouped = self._grouped()
         could_be_lost = np.sum(~self.rows.missing & (np.array(self.scale.deviations) > 0), axis=1)
         squares = np.add.reduceat(could_be_lost, self.rows.first)
-        lost = np.array([float(of_block.sse.sum()) for of_block in grouped.statistics])
+        lost = np.array([float(of_block.squares[0].sum()) for of_block in grouped.statistics])
         exposure = self._exposure(grouped.released)
         setting, draft = self.trial.setting, self.draft
         expected = Expected(
