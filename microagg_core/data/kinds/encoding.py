@@ -96,11 +96,7 @@ class QuasiIdentifiers:
 
     @classmethod
     def of(cls, columns: Mapping[Hashable, pa.Array], *, may_be_missing: bool = False) -> QuasiIdentifiers:
-        """Read columns, by name.
-
-        Raises:
-            DataError: a column that has no mean, or holds infinite values, or missing ones that may not be.
-        """
+        """Read columns, by name."""
         kinds, ticks, missing = [], [], []
         for name, array in columns.items():
             kind = unrounded_kind(name, array.type)
