@@ -20,7 +20,7 @@ from command_line import AGAIN, COMMAND, NOISE, Ended, Project, after_stage, lea
 
 from covering import share
 from microagg_core.errors import StorageError, TransientClusterError
-from servers.prefect_server import wait_until
+from servers.process import wait_until
 from trouble.holding import SURVEY, Held
 
 RUN = ("run", "release.yaml", "--direct")

@@ -31,7 +31,8 @@ from releasing.under_prefect import (
     spec_of,
     with_an_infinity,
 )
-from servers.prefect_server import PrefectServer, prefect_server, prefect_worker, wait_until
+from servers.prefect_server import PrefectServer, prefect_server, prefect_worker
+from servers.process import wait_until
 from trouble.holding import SURVEY, Held
 
 pytestmark = pytest.mark.server

@@ -28,7 +28,8 @@ from releasing.under_prefect import (
     spec_of,
     with_an_infinity,
 )
-from servers.prefect_server import PrefectServer, prefect_server, process, wait_until
+from servers.prefect_server import PrefectServer, prefect_server
+from servers.process import process, wait_until
 from trouble.holding import ANONYMIZE, SURVEY, Held
 
 pytestmark = pytest.mark.server

@@ -24,7 +24,7 @@ from microagg_flows.prefect_side.embedded_server import settle_home
 from microagg_flows.process import claim_limits
 from microagg_flows.process import scratch as scratch_folder
 from microagg_flows.progress import Lines, awaited, shown
-from servers.prefect_server import wait_until
+from servers.process import wait_until
 
 # --- progress ---
 

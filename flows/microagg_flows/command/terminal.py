@@ -10,29 +10,13 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from microagg_core.group.algorithms import algorithms
+from microagg_core.group.metrics.figures import Figures
 from microagg_core.group.metrics.statistics import readable
 from microagg_core.inspect.check import Check
-from microagg_core.pages.comparison_report import EXPECTED_HEADER, Expectation
-from microagg_core.pages.plan_report import (
-    STAGE_HEADER,
-    BlockLine,
-    PlanReport,
-    forecast_rows,
-    forecast_stages,
-    loss_rows,
-)
-from microagg_core.pages.release_report import ATTRIBUTE_HEADER, attribute_rows, summary_rows
-from microagg_core.pages.risk_report import (
-    COLUMN_HEADER,
-    FIVE,
-    INTRUDER_HEADER,
-    column_rows,
-    headline,
-    intruder_rows,
-    near_header,
-    near_rows,
-    risk_sentences,
-)
+from microagg_core.pages.comparison_report import Expectation
+from microagg_core.pages.plan_report import BlockLine, PlanReport, forecast_rows, forecast_stages, loss_rows
+from microagg_core.pages.release_report import attribute_table, summary_rows
+from microagg_core.pages.risk_report import FIVE, column_table, headline, intruder_table, near_table, risk_sentences
 from microagg_core.pages.words import duration
 from microagg_core.release.sizing.forecast import Forecast
 from microagg_core.release.verify import VerifyReport
@@ -62,9 +46,9 @@ def _pairs(rows: Sequence[tuple[str, str]]) -> str:
 
 def show_document(document: dict[str, Any]) -> None:
     print(_pairs(summary_rows(document)))
-    attributes = attribute_rows(document)
-    if attributes:
-        print("\n" + aligned([ATTRIBUTE_HEADER, *attributes]))
+    attributes = attribute_table(Figures.model_validate(document["losses"]))
+    if len(attributes) > 1:
+        print("\n" + aligned(attributes))
 
 
 def show_risks(figures: dict[str, Any]) -> None:
@@ -78,14 +62,9 @@ def show_risk(figures: dict[str, Any]) -> None:
     sizes = figures["sizes"]
     if sizes["groups"]:
         print(f"\n{sizes['groups']:,} groups of {sizes['smallest']:,} to {sizes['largest']:,} records")
-    tables = [
-        (COLUMN_HEADER, column_rows(figures)),
-        (INTRUDER_HEADER, intruder_rows(figures)),
-        (near_header(figures), near_rows(figures)),
-    ]
-    for header, rows in tables:
-        if rows:
-            print("\n" + aligned([header, *rows]))
+    for rows in (column_table(figures), intruder_table(figures), near_table(figures)):
+        if len(rows) > 1:
+            print("\n" + aligned(rows))
 
 
 def show_plan(report: PlanReport, refused: str = "") -> None:
@@ -126,9 +105,8 @@ def _kernel_time(report: PlanReport) -> str:
 
 def show_expectation(expectation: Expectation) -> None:
     print(f"\n{expectation.headline()}")
-    rows = expectation.rows()
-    if rows:
-        print(aligned([EXPECTED_HEADER, *rows]))
+    if expectation.expected:
+        print(aligned(expectation.table()))
     for sentence in expectation.sentences():
         print(f"  {sentence}")
 
@@ -154,7 +132,7 @@ def _show_blocks(title: str, lines: tuple[BlockLine, ...], n_blocks: int) -> Non
 
 def show_forecast(forecast: Forecast) -> None:
     print(_pairs(forecast_rows(forecast)))
-    print("\n" + aligned([STAGE_HEADER, *forecast_stages(forecast)]))
+    print("\n" + aligned(forecast_stages(forecast)))
     print("\nof the workers' time\n" + _pairs(loss_rows(forecast)))
     print(f"\nmeasured {forecast.measured}")
 

@@ -83,11 +83,7 @@ class Encoding:
 
 
 def finite_ticks(name: Hashable, array: pa.Array) -> tuple[Kind, Ticks, Ints]:
-    """Make ticks of a column, with its kind and the places of missing values, whose ticks are 0.
-
-    Raises:
-        DataError: a column that has no mean, or holds infinite values.
-    """
+    """Make ticks of a column, with its kind and the places of missing values, whose ticks are 0."""
     kind = unrounded_kind(name, array.type)
     if kind.needs_all_values:
         kind = completed(kind, array)
@@ -107,11 +103,7 @@ class QuasiIdentifiers:
 
     @classmethod
     def of(cls, columns: Mapping[Hashable, pa.Array]) -> QuasiIdentifiers:
-        """Read columns, by name.
-
-        Raises:
-            DataError: a column that has no mean, or holds missing or infinite values.
-        """
+        """Read columns, by name."""
         kinds, ticks = [], []
         for name, array in columns.items():
             kind, values, missing = finite_ticks(name, array)

@@ -76,8 +76,8 @@ def _write_solved(outcome: Attack, path: Path) -> None:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("release", "row", *outcome.quasi_identifiers))
-    for number, solved in enumerate(outcome.solved, 1):
-        for row, values in zip(solved.rows.tolist(), solved.values.tolist(), strict=True):
+    for number, (rows, solved) in enumerate(outcome.solved, 1):
+        for row, values in zip(rows.tolist(), solved.tolist(), strict=True):
             writer.writerow((number, row + 1, *values))
     with explaining(str(path), "writing"):
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
