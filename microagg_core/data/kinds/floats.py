@@ -14,7 +14,7 @@ from microagg_core.arrays import Bools, Floats
 from microagg_core.data.kinds.averages import AveragedKind
 from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Declaration, Rule, Ticks, Traits
 from microagg_core.group.metrics.decimals import decimals_needed, most_decimals, short_together
-from microagg_core.group.metrics.moments import Groups, Moments, Origin, float_means, offsets_from, whole_means
+from microagg_core.group.metrics.moments import Groups, Moments, float_means, whole_means
 
 _INT64_RANGE = (-(2**63), 2**63 - 1)
 
@@ -102,9 +102,6 @@ class FloatKind(AveragedKind):
         if self.released_type == pa.float32():
             means = means.astype(np.float32).astype(np.float64)
         return means + 0.0  # -0.0 and 0.0 are one value to a reader, so they are one combination
-
-    def released_offsets(self, ticks: Ticks, origin: Origin) -> Floats:
-        return offsets_from(ticks, origin)
 
     def to_arrow(self, ticks: Ticks, missing: Bools | None = None) -> pa.Array:
         mask = None if missing is None or not missing.any() else missing
