@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from microagg_core.arrays import Floats, Ints
 from microagg_core.blocks.cuts import Tree, count_leaves
-from microagg_core.blocks.memory import BLOCK_BYTES, PARTITION_BYTES, ROUTE_BYTES, task_bytes
+from microagg_core.blocks.memory import BLOCK_BYTES, PARTITION_BYTES, ROUTE_BYTES
 from microagg_core.blocks.packing import assign_files, pack_blocks, rows_per_file
 from microagg_core.blocks.routes import SUPPRESSED, Routes
 from microagg_core.blocks.strata import Strata
@@ -131,11 +131,13 @@ class BlockPlan:
         values = {name: labels[name].take(pa.array(label)) for name in labels.column_names if name != "label"}
         return pa.table({**values, FILE_FIRST: self.file_first[label], FILE_COUNT: self.file_count[label]})
 
-    def task_bytes(self, info: AlgorithmInfo, p: int, k: int, row_bytes: float) -> int:
-        """Estimate what the largest task needs for its rows."""
-        keys = min(len(self.strata.key_hashes), self.strata.withheld_rows + int(self.strata.rows.sum()))
-        of_rows = task_bytes(info, p, k, self.block_rows, self.rows_of_partitions(), row_bytes)
-        return max(of_rows, ROUTE_BYTES * keys)
+    def block_bytes(self, info: AlgorithmInfo, p: int, k: int) -> int:
+        """Estimate what the algorithm needs for the block that takes it most, of p attributes."""
+        return max((info.memory_bytes(int(n), p, k) for n in np.unique(self.block_rows)), default=0)
+
+    def route_bytes(self) -> int:
+        """Estimate what the routes of an input part with all keys take."""
+        return ROUTE_BYTES * min(len(self.strata.key_hashes), self.strata.withheld_rows + int(self.strata.rows.sum()))
 
     def rows_of_partitions(self) -> Ints:
         rows = np.bincount(self.block_partition, weights=self.block_rows, minlength=self.n_partitions)

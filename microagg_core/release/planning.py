@@ -17,10 +17,12 @@ from microagg_core.blocks.plan import BlockPlan, default_max_records, plan_block
 from microagg_core.blocks.strata import IDENTIFYING, LEAST_LABELLED, ROWS, Strata, StrataRules, plan_strata
 from microagg_core.data.formats.reading import BATCH_ROWS, InputPart
 from microagg_core.errors import DataError
-from microagg_core.group.algorithms import algorithms
+from microagg_core.group.algorithms import AlgorithmInfo, algorithms
 from microagg_core.inspect.disclosures import Disclosure, in_percent
 from microagg_core.release.context import Context, usable_moments
 from microagg_core.release.records import PartBatch
+from microagg_core.release.step import Load
+from microagg_core.release.steps.anonymize import ANONYMIZE
 from microagg_core.release.steps.cuts import cut_strata
 from microagg_core.release.steps.keys import merge_keys
 from microagg_core.release.steps.survey import PartSurvey, Survey, disclosures_of
@@ -108,6 +110,13 @@ def make_plan(
     return plan_blocks(
         strata, trees, leaf_rows, info, p, spec.k, survey.row_bytes, limit, context.schema.released_schema
     )
+
+
+def task_bytes(plan: BlockPlan, info: AlgorithmInfo, p: int, k: int, row_bytes: float) -> int:
+    """Estimate what the largest task of a plan needs for its rows."""
+    rows = int(plan.rows_of_partitions().max(initial=0))
+    load = Load(rows, row_bytes=row_bytes, block_bytes=plan.block_bytes(info, p, k))
+    return max(ANONYMIZE.memory(load), plan.route_bytes())
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Ints, Pairs, UInt64s
-from microagg_core.data.tables.hashing import hash_rows, is_text_or_bytes, one_array
+from microagg_core.data.tables.hashing import hash_rows, one_array
 from microagg_core.data.tables.spelling import in_normal_form
+from microagg_core.data.tables.types import is_text, is_text_or_bytes
 from microagg_core.errors import DataError
 
 #: How ids are compared: in normal form; where their spelling is acknowledged to tell units apart, numbers alone so; or
@@ -94,18 +95,18 @@ def values_of(column: pa.ChunkedArray | pa.Array, key: SeriesKey) -> NDArray[np.
     return (hash_rows([column], len(column), key.seed("value")) >> np.uint64(32)).astype(np.uint32)
 
 
-def numbered_pairs(pairs: Pairs) -> tuple[Ints, Pairs]:
-    """Number each pair among the distinct ones, which are returned in ascending order.
+def numbered_rows(rows: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:
+    """Number each row of whole numbers among the distinct ones, which are returned in ascending order.
 
-    >>> numbers, distinct = numbered_pairs(np.array([[7, 1], [5, 2], [7, 1]], dtype=np.uint64))
+    >>> numbers, distinct = numbered_rows(np.array([[7, 1], [5, 2], [7, 1]], dtype=np.uint64))
     >>> numbers.tolist(), distinct.tolist()
     ([1, 0, 1], [[5, 2], [7, 1]])
     """
-    order = np.lexsort((pairs[:, 1], pairs[:, 0]))
-    in_order = pairs[order]
-    first = np.ones(len(pairs), dtype=np.bool_)
+    order = np.lexsort(rows.T[::-1])
+    in_order = rows[order]
+    first = np.ones(len(rows), dtype=np.bool_)
     first[1:] = (in_order[1:] != in_order[:-1]).any(axis=1)
-    numbers = np.empty(len(pairs), dtype=np.int64)
+    numbers = np.empty(len(rows), dtype=np.int64)
     numbers[order] = np.cumsum(first) - 1
     return numbers, in_order[first]
 
@@ -126,8 +127,7 @@ def _text(array: pa.Array, form: UnitForm) -> pa.Array:
 
 def _is_nothing(texts: pa.Array) -> pa.Array:
     """Mark missing ids and those of spaces alone: in CSV two missing ids would else be one unit that repeats."""
-    is_text = pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)
-    trimmed = pc.ascii_trim_whitespace(texts) if is_text else texts
+    trimmed = pc.ascii_trim_whitespace(texts) if is_text(texts.type) else texts
     return pc.fill_null(pc.equal(pc.binary_length(trimmed), 0), True)
 
 

@@ -20,7 +20,6 @@ from microagg_core.errors import DataError, SpecError
 from microagg_core.inspect.checks.groups import Sharing, outside_ranges
 from microagg_core.release.steps.confidential import numbers_of
 from microagg_core.spec.columns import Column
-from microagg_core.spec.starter import starter_spec
 from microagg_flows.release import Release
 from releasing.runs import released_table, run_stages, start, write_release
 
@@ -36,8 +35,6 @@ DURATIONS = """
 
     @dataclass(frozen=True)
     class DurationKind(ExactKind):
-        words = "a span of time"
-
         @classmethod
         def takes(cls, arrow_type, declared):
             return pa.types.is_duration(arrow_type)
@@ -68,7 +65,6 @@ TEXTS = """
         applied_rule = property(lambda self: "type")
         unit = property(lambda self: Unit("texts", 1.0))
         takes = classmethod(lambda cls, arrow_type, declared: pa.types.is_string(arrow_type))
-        words = "a text"
 
         def refuse_rule(self):
             pass
@@ -187,12 +183,11 @@ def test_the_gate_holds_it_against_its_group() -> None:
 
 
 @pytest.mark.usefixtures("durations")
-def test_the_python_functions_and_the_starter_know_it() -> None:
+def test_the_python_functions_know_it() -> None:
     frame = pd.DataFrame({"stay": pd.to_timedelta([1, 2, 3, 70, 71, 75], unit="s"), "age": [1.0, 1, 1, 9, 9, 9]})
     result = microaggregate(frame, NAMES, 3, "mdav")
     assert (result.data["stay"] / pd.Timedelta(seconds=1)).tolist() == [2, 2, 2, 72, 72, 72]
     assert result.data["stay"].dtype == frame["stay"].dtype
-    assert "- stay    # a span of time" in starter_spec("stays.parquet", pa.schema({"stay": pa.duration("s")}))
 
 
 def test_without_its_file_the_type_is_refused(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from microagg_core.blocks.packing import assign_files, pack_blocks
 from microagg_core.blocks.strata import StrataRules, plan_strata
 from microagg_core.blocks.withholding import CountedKeys, withhold_enough
 from microagg_core.errors import DataError
-from microagg_core.release.step import Receipt, Run, Step, Task, Work
+from microagg_core.release.step import Pieces, Receipt, Run, Step, Task, Work
 from microagg_core.release.steps.keys import MERGE_KEYS, counted_keys, merge_range, write_keys
 from microagg_core.release.steps.survey import SURVEY_PARTS
 from microagg_core.release.wiring import StepsDone
@@ -213,7 +213,7 @@ def _merged(receipts: list[Receipt], run: Run, most: int) -> pa.Table:
     for work in works:
         merge_range(work)
     assert [work.number for work in works] == list(range(len(works)))
-    return counted_keys(run.pieces(piece for work in works for piece in work.pieces))
+    return counted_keys(Pieces(run, (piece for work in works for piece in work.written)))
 
 
 class Wiring(StepsDone):

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covering import examples
-from microagg_core.blocks.memory import task_bytes
 from microagg_core.blocks.plan import Outline, plan_blocks
 from microagg_core.blocks.routes import SUPPRESSED, Routes, hash_keys
 from microagg_core.blocks.strata import Strata, StrataRules, plan_strata
 from microagg_core.errors import DataError
 from microagg_core.group.algorithms import algorithms
 from microagg_core.plain import from_json, to_json
+from microagg_core.release.planning import task_bytes
 
 K = 3
 TEXTS = [pa.string(), pa.string()]
@@ -65,19 +65,11 @@ def test_no_key_goes_by_itself_with_fewer_than_k() -> None:
     assert (len(strata.rows), strata.held_rows) == (0, 2)
 
 
-@pytest.mark.parametrize("undersized", ["merge", "suppress"])
-def test_a_night_without_hold_holds_what_is_below_k(undersized: str) -> None:
+def test_a_night_without_hold_holds_what_is_below_k_or_stops() -> None:
     counted = {("n", "a"): (5, 0), ("s", "a"): (1, 0), ("s", "b"): (1, 0)}
-    night = plan_strata(keys_table(counted), StrataRules(K, undersized), TEXTS)
-    merged = undersized == "merge"
-    assert (int(night.rows.sum()), night.held_rows, night.suppressed_rows) == (
-        7 if merged else 5,
-        0 if merged else 2,
-        0,
-    )
-
-
-def test_keys_below_k_stop_a_night_where_the_spec_says_so() -> None:
+    for undersized, rows, held in (("merge", 7, 0), ("suppress", 5, 2)):
+        night = plan_strata(keys_table(counted), StrataRules(K, undersized), TEXTS)
+        assert (int(night.rows.sum()), night.held_rows, night.suppressed_rows) == (rows, held, 0)
     with pytest.raises(DataError, match="1 of 2 blocking keys have fewer than k=3"):
         plan_strata(keys_table({("n", "a"): (5, 0), ("s", "a"): (1, 0)}), StrataRules(K, "error"), TEXTS)
 
@@ -133,4 +125,4 @@ def test_a_plan_without_a_block(counted: Counted, undersized: str) -> None:
     nobody = routes.places_of(np.empty(0, dtype=np.uint64))
     assert routes.blocks_of(nobody, outline.trees, np.empty((0, 1)), nobody).tolist() == []
     assert (routes.stratum == SUPPRESSED).all() and plan.blocks().num_rows == 0
-    assert task_bytes(info, 1, K, plan.block_rows, plan.rows_of_partitions(), 0.0) == 0
+    assert task_bytes(plan, info, 1, K, 0.0) == plan.route_bytes()

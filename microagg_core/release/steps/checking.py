@@ -121,7 +121,7 @@ CHECK_FILES = Step(
 
 def inspect_candidate(work: Work, planned: Planned, *, is_carried: bool) -> tuple[ReleasedFile, Notes]:
     """Read a candidate file, vouch for it, as only these bytes may be published, and write what is noted of it."""
-    piece, form = work.reads.piece(CANDIDATE), released_format(planned.context.spec.output)
+    piece, form = work.piece(CANDIDATE), released_format(planned.context.spec.output)
     table = form.read_back(work.read(CANDIDATE), planned.context.schema.released_schema)
     work.vouch(piece)
     origins = work.read(ORIGINS)

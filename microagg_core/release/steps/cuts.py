@@ -198,7 +198,7 @@ def _exact_leaves(
         uncounted = {s: tree for s, tree in trees.items() if s not in leaf_rows}
         done.know(OVERSIZE, replace(oversize, rates={}, trees=uncounted), number=round_number)
         receipts = done.do(COUNT_LEAVES, round_number=round_number)
-        counted = done.run.pieces(piece for receipt in receipts for piece in receipt.pieces).read_all(LEAF_COUNTS)
+        counted = Pieces(done.run, (piece for receipt in receipts for piece in receipt.pieces)).read_all(LEAF_COUNTS)
         for number in uncounted:
             rows = np.sum([np.array(part[str(number)]) for part in counted], axis=0)
             if rows.min() >= k or count_leaves(trees[number]) == 1:
