@@ -22,7 +22,7 @@ from microagg_core.data.tables.hashing import hash_rows, one_array
 from microagg_core.data.tables.ordering import as_key, combinations
 from microagg_core.inspect.candidates import Candidates
 from microagg_core.inspect.distributions import Distribution, GroupValues, codes_of
-from microagg_core.inspect.units import units_of_groups
+from microagg_core.inspect.kanonymity import units_of_groups
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.spec.release import RiskEffort
 
