@@ -202,7 +202,7 @@ def audit_row(number: int, outcome: BlockOutcome, figures: LossStatistics, stret
     return {
         "block": number,
         "records": len(outcome.labels),
-        "sse": float(figures.sse.sum()),
+        "sse": float(figures.squares[0].sum()),
         "lower_bound": outcome.lower_bound * stretch,
         "improved": outcome.improved,
         **({} if certificate is None else {"weight": certificate.weight, "bound": certificate.bound * stretch}),

@@ -234,7 +234,7 @@ class _Trying:
             of_blocks.append(outcome.released)
         could_be_lost = np.sum(~self.missing & (np.array(self.scale.deviations) > 0), axis=1)
         squares = np.add.reduceat(could_be_lost, self.first)
-        lost = np.array([float(of_block.sse.sum()) for of_block in statistics])
+        lost = np.array([float(of_block.squares[0].sum()) for of_block in statistics])
         exposure = self._exposure([np.concatenate(column) for column in zip(*of_blocks, strict=True)])
         setting, draft = self.trial.setting, self.draft
         expected = Expected(
