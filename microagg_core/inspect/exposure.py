@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats, Ints, UInt64s
+from microagg_core.data.kinds.contract import Claim
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.hashing import hash_rows, one_array
 from microagg_core.data.tables.ordering import as_key, combinations
@@ -67,8 +68,13 @@ class AskedRecords:
     records: Ints
     #: The input's quasi-identifiers on the scale of distances (asked x p); 0 where missing.
     values: Floats
-    #: How wide a rank interval around each released value would have to be, see :func:`interval_widths`.
+    #: How wide a rank interval around each released value would have to be, see :func:`interval_widths`; NaN where the
+    #: column's kind does not claim that order is kept.
     widths: Floats
+
+    @classmethod
+    def nobody(cls, p: int) -> AskedRecords:
+        return cls(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((0, p)), np.zeros((0, p)))
 
 
 @dataclass(frozen=True)
@@ -85,9 +91,9 @@ class Exposure:
     means: Floats
     missing: Bools
     confidential: tuple[ConfidentialValues, ...]
-    #: None where the input's quasi-identifiers are not at hand: survivors of a series keep what was released of them.
-    asked: AskedRecords | None = None
-    #: For each quasi-identifier, hashes of the input's values, row by row.
+    asked: AskedRecords
+    #: For each quasi-identifier, hashes of the input's values, row by row; None where these are not at hand and nobody
+    #: is asked: survivors of a series keep what was released of them.
     originals: tuple[UInt64s, ...] | None = None
     seed: int = 0
 
@@ -120,8 +126,7 @@ class Exposure:
 
     @cached_property
     def sought(self) -> Sought:
-        own = np.zeros(0, dtype=np.int64) if self.asked is None else self.groups[self.asked.rows]
-        return Sought.of(self.means, self.missing, self.labels, self.sizes, own)
+        return Sought.of(self.means, self.missing, self.labels, self.sizes, self.groups[self.asked.rows])
 
     def sum_by_label(self, of_groups: NDArray[Any]) -> NDArray[Any]:
         """Sums over the combinations of each label."""
@@ -164,7 +169,7 @@ def expose(
     offsets, missing = _released_offsets(encoding, shown)
     means = encoding.standardize(offsets, missing)
     values = tuple(_confidential(table, name, distribution) for name, distribution in confidential.items())
-    exposure = Exposure(names, groups, labels, means, missing, values, seed=seed)
+    exposure = Exposure(names, groups, labels, means, missing, values, AskedRecords.nobody(len(names)), seed=seed)
     if origins is None:
         return exposure
     rows = np.flatnonzero(is_asked(records, asking, seed)) if asking < 1.0 else np.arange(len(records))
@@ -190,6 +195,8 @@ def _asked(
         there = ~missing[:, j]
         ascending = np.sort(offsets[~none] if none.any() else offsets)
         widths[there, j] = interval_widths(ascending, values[there, j], released[there, j])
+        if Claim.ORDER_KEPT not in kind.claims:
+            widths[:, j] = np.nan
     return AskedRecords(rows, records, encoding.standardize(values, missing), widths)
 
 

@@ -15,6 +15,7 @@ from microagg_core.group.metrics.statistics import significant
 from microagg_core.release.pages.promises import pooling_words
 from microagg_core.release.pages.words import TEXT_TYPES
 from microagg_core.release.planned import Planned
+from microagg_core.release.planning import task_bytes
 from microagg_core.release.sizing.forecast import Forecast
 
 #: Blocks that are named one by one.
@@ -179,7 +180,7 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
         files=plan.n_files,
         max_records=plan.max_records,
         seconds=significant(float(plan.block_seconds.sum())),
-        task_bytes=plan.task_bytes(info, len(planned.context.kinds), spec.k, planned.survey.row_bytes),
+        task_bytes=task_bytes(plan, info, len(planned.context.kinds), spec.k, planned.survey.row_bytes),
         largest=_lines(plan, spec.k, largest),
         changed=_lines(plan, spec.k, changed[:_CHANGED]),
         n_changed=len(changed),
@@ -280,7 +281,6 @@ def unwise(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
 
 # --- A forecast -------------------------------------------------------------------------------------------------
 
-STAGE_HEADER = ("stage", "wall", "tasks", "CPU", "flow alone", "of all worker time")
 #: What the losses are called.
 _LOSSES = {
     "computing": "computing",
@@ -327,15 +327,15 @@ def forecast_rows(one: Forecast) -> list[tuple[str, str]]:
         ("plan", f"{one.blocks:,} blocks in {one.partitions:,} partitions, {one.files:,} released files"),
         ("method", f"{d.algorithm}, k={d.k}, refine {d.refine}, {d.quasi_identifiers} quasi-identifiers"),
         ("workers", f"{d.workers:,} of {d.threads} threads"),
-        ("wall time", f"{time_in_words(one.seconds)}, {one.efficiency:.0%} of it computing"),
+        ("wall time", f"{time_in_words(one.seconds)}, {one.losses['computing']:.0%} of it computing"),
         ("CPU", f"{one.all_cpu_seconds / 3600:,.2f} hours, {one.kernel_seconds / one.all_cpu_seconds:.0%} in kernels; "
                 f"the flow {time_in_words(one.flow_cpu_seconds)}"),
         ("memory of a worker", f"{bytes_in_words(one.worker_bytes)}; {bytes_in_words(d.memory)} are {enough}"),
         ("memory of the flow", bytes_in_words(one.flow_bytes)),
-        ("objects", f"{traffic.objects:,.0f} in the work area, {one.files:,} at the output"),
-        ("requests", f"{traffic.gets:,.0f} that read, {traffic.puts:,.0f} that write"),
-        ("bytes", f"{bytes_in_words(traffic.input_bytes)} of input, {bytes_in_words(traffic.work_bytes)} written to "
-                  f"the work area, {bytes_in_words(traffic.output_bytes)} released"),
+        ("objects", f"{traffic['objects']:,.0f} in the work area, {one.files:,} at the output"),
+        ("requests", f"{traffic['gets']:,.0f} that read, {traffic['puts']:,.0f} that write"),
+        ("bytes", f"{bytes_in_words(traffic['input_bytes'])} of input, {bytes_in_words(traffic['work_bytes'])} written "
+                  f"to the work area, {bytes_in_words(traffic['output_bytes'])} released"),
         ("cost", ", ".join(f"{name} {value:,.2f}" for name, value in one.costs.items())
                  + f"; together {sum(one.costs.values()):,.2f}"),
         ("output a month", f"{one.output_month:,.2f}"),
@@ -343,7 +343,8 @@ def forecast_rows(one: Forecast) -> list[tuple[str, str]]:
 
 
 def forecast_stages(one: Forecast) -> list[tuple[str, ...]]:
-    return [
+    """Tabulate what each stage takes, the header first."""
+    rows = [
         (
             stage.name,
             time_in_words(stage.seconds),
@@ -354,9 +355,10 @@ def forecast_stages(one: Forecast) -> list[tuple[str, ...]]:
         )
         for stage in one.stages
     ]
+    return [("stage", "wall", "tasks", "CPU", "flow alone", "of all worker time"), *rows]
 
 
 def loss_rows(one: Forecast) -> list[tuple[str, str]]:
     """List where the workers' time goes, what is next to nothing left out."""
-    shares = sorted(vars(one.losses).items(), key=lambda pair: -pair[1])
+    shares = sorted(one.losses.items(), key=lambda pair: -pair[1])
     return [(f"{share:6.1%}", _LOSSES[name]) for name, share in shares if share >= 0.0005]

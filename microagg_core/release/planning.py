@@ -15,13 +15,14 @@ from microagg_core.arrays import Ints
 from microagg_core.blocks.cuts import Tree
 from microagg_core.blocks.plan import BlockPlan, default_max_records, plan_blocks
 from microagg_core.blocks.strata import IDENTIFYING, LEAST_LABELLED, ROWS, Strata, StrataRules, plan_strata
-from microagg_core.blocks.withholding import Holding
 from microagg_core.data.formats.reading import BATCH_ROWS, InputPart
 from microagg_core.errors import DataError
-from microagg_core.group.algorithms import algorithms
+from microagg_core.group.algorithms import AlgorithmInfo, algorithms
 from microagg_core.inspect.disclosures import Disclosure, in_percent
 from microagg_core.release.context import Context, usable_moments
 from microagg_core.release.records import PartBatch
+from microagg_core.release.step import Load
+from microagg_core.release.steps.anonymize import ANONYMIZE
 from microagg_core.release.steps.cuts import cut_strata
 from microagg_core.release.steps.keys import merge_keys
 from microagg_core.release.steps.survey import PartSurvey, Survey, disclosures_of
@@ -73,7 +74,7 @@ def refuse_identifying_labels(schema: FileSchema, survey: Survey, keys: pa.Table
             )
 
 
-def strata_of(spec: ReleaseSpec, schema: FileSchema, keys: pa.Table, hold: Holding | None = None) -> Strata:
+def strata_of(spec: ReleaseSpec, schema: FileSchema, keys: pa.Table, hold_until: int | None = None) -> Strata:
     """Turn counted keys into strata, as the spec wants them.
 
     Raises:
@@ -82,7 +83,7 @@ def strata_of(spec: ReleaseSpec, schema: FileSchema, keys: pa.Table, hold: Holdi
     released = {c.name: t for c, t in zip(schema.released, schema.released_types, strict=True)}
     blocks = spec.blocks
     rules = StrataRules(spec.k, blocks.undersized, blocks.labels, blocks.totals_known)
-    return plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold)
+    return plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold_until)
 
 
 def make_plan(
@@ -91,13 +92,13 @@ def make_plan(
     survey: Survey,
     keys: pa.Table,
     done: StepsDone,
-    hold: Holding | None = None,
+    hold_until: int | None = None,
 ) -> BlockPlan:
     """The block plan; ``done`` has the survey, and does more passes over the input where blocks have to be cut.
 
-    ``hold`` says which of a night's arrivals wait for more.
+    A key of a night waits until it has ``hold_until`` arrivals.
     """
-    strata = strata_of(spec, context.schema, keys, hold)
+    strata = strata_of(spec, context.schema, keys, hold_until)
     chosen = algorithms()[spec.algorithm.name].with_costs_of(spec.algorithm.parameters)
     info, p = chosen.with_refinement(spec.effort), len(context.kinds)
     limit = spec.blocks.max_records or default_max_records(info, p, spec.k, survey.row_bytes)
@@ -109,6 +110,13 @@ def make_plan(
     return plan_blocks(
         strata, trees, leaf_rows, info, p, spec.k, survey.row_bytes, limit, context.schema.released_schema
     )
+
+
+def task_bytes(plan: BlockPlan, info: AlgorithmInfo, p: int, k: int, row_bytes: float) -> int:
+    """Estimate what the largest task of a plan needs for its rows."""
+    rows = int(plan.rows_of_partitions().max(initial=0))
+    load = Load(rows, row_bytes=row_bytes, block_bytes=plan.block_bytes(info, p, k))
+    return max(ANONYMIZE.memory(load), plan.route_bytes())
 
 
 @dataclass(frozen=True)

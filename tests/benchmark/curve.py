@@ -27,7 +27,7 @@ def drawn_curve(forecasts: Sequence[Forecast]) -> str:
     below = [0.0] * len(forecasts)
     shapes, y_legend = [], TOP + 10
     for name, (words, colour) in SHARES.items():
-        above = [b + getattr(one.losses, name) for b, one in zip(below, forecasts, strict=True)]
+        above = [b + one.losses[name] for b, one in zip(below, forecasts, strict=True)]
         outline = [*zip(xs, above, strict=True), *reversed(list(zip(xs, below, strict=True)))]
         points = " ".join(f"{x:.1f},{_y(share):.1f}" for x, share in outline)
         shapes.append(f'<polygon points="{points}" fill="{colour}"/>')
@@ -65,7 +65,7 @@ def _axes(forecasts: Sequence[Forecast], xs: Sequence[float]) -> list[str]:
         )
         lines.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{share:.0%}</text>')
     for x, one in zip(xs, forecasts, strict=True):
-        y = _y(one.losses.computing)
+        y = _y(one.losses["computing"])
         lines.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="white" stroke="black"/>')
         lines.append(
             f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{one.description.workers:,}</text>'

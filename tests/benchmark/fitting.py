@@ -15,7 +15,7 @@ from scipy.optimize import nnls
 
 from microagg_core.data.formats.reading import BATCH_ROWS
 from microagg_core.release.sizing.description import Description, draw_plan, sizes_of_keys
-from microagg_core.release.sizing.tasks import UPLOAD, Columns, TaskSizes, measured_steps
+from microagg_core.release.sizing.tasks import UPLOAD, measured_steps, sizes_by_figure
 
 FIGURES = Path(__file__).resolve().parents[2] / "microagg_core" / "release" / "sizing" / "figures.json"
 #: Whatever figures are fitted for.
@@ -79,25 +79,32 @@ def rows_of(recordings: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, An
     """Every recorded task, and what it was made of."""
     for recording in recordings:
         case, facts = Case(**recording["case"]), recording["facts"]
-        columns = Columns(case.quasi_identifiers, case.confidential, 2, 1, facts["row_bytes"])
+        described = Description(
+            quasi_identifiers=case.quasi_identifiers,
+            columns=case.quasi_identifiers + case.confidential,
+            refine=case.refine,
+            row_bytes=facts["row_bytes"],
+        )
         own, steps = _keys_among(case, case.part_rows), Counter(task["step"] for task in recording["tasks"])
         ratio, of_batch = _model_ratio(case, facts), _keys_among(case, BATCH_ROWS)
         for task in recording["tasks"]:
-            keys = own * facts["parts"] / steps["keys"] if task["step"] == "keys" else own
-            one = {"blocks": task["blocks"], "keys": keys, "routes": facts["keys"]}
-            one |= {"kernel_seconds": task["model_seconds"] * ratio}
-            one |= {"batch_keys": np.ceil(task["rows"] / BATCH_ROWS) * of_batch}
-            one |= {
-                name: task[name]
-                for name in ("rows", "slices_read", "streams_read", "slices_written", "streams_written")
+            # Receipts of units have repeated units alone.
+            rows = facts["rows"] / steps["units"] if task["step"] == "units" else task["rows"]
+            counts = {
+                "block": task["blocks"],
+                "key": own * facts["parts"] / steps["keys"] if task["step"] == "keys" else own,
+                "route": facts["keys"],
+                "batch_key": np.ceil(task["rows"] / BATCH_ROWS) * of_batch,
+                **{
+                    f"{what}_{way}": task[f"{what}s_{way}"]
+                    for what in ("slice", "stream")
+                    for way in ("read", "written")
+                },
             }
-            if task["step"] == "units":  # whose receipts have repeated units alone
-                one["rows"] = facts["rows"] / steps["units"]
-            sizes = TaskSizes(
-                **{name: np.array([float(value)]) for name, value in one.items()}, refined=case.refine != "off"
-            )
+            arrays = {name: np.array([float(value)]) for name, value in counts.items()}
+            sizes = sizes_by_figure(described, np.array([float(rows)]), task["model_seconds"] * ratio, **arrays)
             task["outside"] = task["cpu_seconds"] - task["kernel_seconds"]
-            yield task, {name: float(value[0]) for name, value in sizes.parts(columns).items()}
+            yield task, {name: float(value[0]) for name, value in sizes.items()}
 
 
 def fitted(wanted: list[float], parts: list[dict[str, float]], names: tuple[str, ...]) -> dict[str, float]:

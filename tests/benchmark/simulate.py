@@ -29,8 +29,8 @@ from curve import drawn_curve
 from microagg_core.data.formats.reading import OPENING_BYTES, PART_BYTES
 from microagg_core.pages.plan_report import bytes_in_words, forecast_stages, time_in_words
 from microagg_core.release.sizing.description import Description, read_description, read_number
-from microagg_core.release.sizing.forecast import Forecast, Forecaster, place_of
-from microagg_core.release.sizing.tasks import MeasuredFigures, StepTasks, measured_figures
+from microagg_core.release.sizing.forecast import Forecast, forecast_at, place_of
+from microagg_core.release.sizing.tasks import MeasuredFigures, StepTasks, Workload, measured_figures
 from microagg_flows.clusters import pool
 
 WORKERS = (1, 3, 10, 30, 100, 300, 1000, 3000)
@@ -78,11 +78,11 @@ def simulate(
 ) -> list[Forecast]:
     figures = figures_with(wishes)
     with changed(wishes):
-        forecaster = Forecaster(description, figures)
+        work = Workload(description, figures)
         ahead = int(wishes.get("ahead", pool._AHEAD))
         return [
             replace(
-                forecaster.at(place_of(description, figures, workers=n, ahead=ahead, **place)),
+                forecast_at(work, place_of(description, figures, workers=n, ahead=ahead, **place)),
                 description=replace(description, workers=n),
             )
             for n in workers
@@ -96,12 +96,12 @@ def like_release_at_scale(given: dict[str, Any], describe: str, cores: int) -> F
     description = read_description(describe, given)
     store, workers = description.store, description.workers
     figures = measured_figures()
-    forecaster = Forecaster(description, figures)
-    steps = forecaster.work.steps.values()
+    work = Workload(description, figures)
+    steps = work.steps.values()
     computing = sum(float(tasks.cpu.sum()) for tasks in steps)
     serving = sum(float(served_seconds(tasks, figures).sum()) for tasks in steps) if store == "s3" else 0.0
     crowd = max(1.0, workers * (1 + serving / computing) / cores)
-    return forecaster.at(place_of(description, figures, speed=1 / crowd))
+    return forecast_at(work, place_of(description, figures, speed=1 / crowd))
 
 
 def served_seconds(tasks: StepTasks, figures: MeasuredFigures) -> Any:
@@ -117,7 +117,7 @@ def table(forecasts: Sequence[Forecast]) -> list[str]:
     names = ("computing", "store", "flow", "handing_out", "tails", "failures")
     lines = [f"{'workers':>8}{'wall':>14}" + "".join(f"{name:>13}" for name in names) + "  binds"]
     for one in forecasts:
-        shares = "".join(f"{getattr(one.losses, name):>13.1%}" for name in names)
+        shares = "".join(f"{one.losses[name]:>13.1%}" for name in names)
         lines.append(f"{one.description.workers:>8,}{time_in_words(one.seconds):>14}{shares}  {one.losses.binds}")
     return lines
 
@@ -129,8 +129,8 @@ def account(one: Forecast) -> list[str]:
         f"{one.partitions:,} partitions, {one.parts:,} parts, {one.files:,} files",
         f"CPU {one.all_cpu_seconds:,.0f} s of tasks, {one.kernel_seconds:,.0f} s of them in kernels; "
         f"{one.flow_cpu_seconds:,.1f} s of the flow",
-        f"{traffic.gets:,.0f} reads, {traffic.puts:,.0f} writes, {traffic.objects:,.0f} objects, "
-        f"{bytes_in_words(traffic.work_bytes)} written to the work area",
+        f"{traffic['gets']:,.0f} reads, {traffic['puts']:,.0f} writes, {traffic['objects']:,.0f} objects, "
+        f"{bytes_in_words(traffic['work_bytes'])} written to the work area",
         f"a worker needs {bytes_in_words(one.worker_bytes)}, the flow {bytes_in_words(one.flow_bytes)}",
     ]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covering import examples
-from microagg_core.release.sizing.tasks import StepTasks, TaskSizes
+from microagg_core.release.sizing.tasks import StepTasks
 from microagg_core.release.sizing.timeline import StepTimes, Timeline, Workplace
 
 SECONDS = st.floats(0.001, 20.0)
@@ -20,8 +20,8 @@ def tasks_of(cpu: list[float], reads: float = 0.0, n_bytes: float = 0.0, ahead: 
     n = len(cpu)
     asked, moved, coming = np.full(n, reads), np.full(n, n_bytes), np.full(n, ahead)
     seconds = np.array(cpu)
-    order = np.argsort(-seconds, kind="stable")
-    return StepTasks("anonymize", TaskSizes(np.ones(n)), seconds, asked, asked, asked, moved, moved, coming, order)
+    sizes = {"kernel": seconds, "refined_kernel": np.zeros(n)}
+    return StepTasks("anonymize", sizes, seconds, asked, asked, asked, moved, moved, coming)
 
 
 places = st.builds(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,14 +9,14 @@ import pytest
 
 from microagg_core.errors import SpecError
 from microagg_core.release.sizing.description import Description, draw_plan, read_description, sizes_of_keys
-from microagg_core.release.sizing.forecast import Forecaster, forecast, place_of
+from microagg_core.release.sizing.forecast import forecast, forecast_at, place_of
 from microagg_core.release.sizing.tasks import UPLOAD, Workload, measured_figures, measured_steps
 
 CENSUS = Description(rows=3_000_000, keys=3_000, workers=4)
 
 
 def work_of(description: Description) -> Workload:
-    return Workload(description, draw_plan(description), measured_figures())
+    return Workload(description, measured_figures())
 
 
 # --- Descriptions --------------------------------------------------------------------------------------------
@@ -88,21 +87,21 @@ def test_every_step_works_on_all_rows() -> None:
     steps = work_of(CENSUS).steps
     assert list(steps) == [*measured_steps(), UPLOAD]
     for step in ("survey", "scatter", "anonymize", "assemble", "check-files", "upload"):
-        assert steps[step].sizes.rows.sum() == pytest.approx(CENSUS.rows)
+        assert steps[step].sizes["row"].sum() == pytest.approx(CENSUS.rows)
 
 
 def test_what_is_sent_is_received() -> None:
     steps = work_of(CENSUS).steps
     sent, received = steps["scatter"].sizes, steps["anonymize"].sizes
-    assert sent.slices_written.sum() == pytest.approx(received.slices_read.sum(), rel=0.02)
-    assert sent.streams_written.sum() == pytest.approx(received.streams_read.sum(), rel=0.02)
-    assert steps["anonymize"].sizes.slices_written.sum() == steps["assemble"].sizes.slices_read.sum()
+    assert sent["slice_written"].sum() == pytest.approx(received["slice_read"].sum(), rel=0.02)
+    assert sent["stream_written"].sum() == pytest.approx(received["stream_read"].sum(), rel=0.02)
+    assert steps["anonymize"].sizes["slice_written"].sum() == steps["assemble"].sizes["slice_read"].sum()
     assert steps["anonymize"].bytes_read.sum() == pytest.approx(steps["scatter"].bytes_written.sum())
 
 
 def test_the_largest_partitions_are_handed_out_first() -> None:
     tasks = work_of(CENSUS).steps["anonymize"]
-    assert np.all(np.diff(tasks.sizes.kernel_seconds[tasks.order]) <= 0)
+    assert np.all(np.diff(tasks.sizes["refined_kernel"][tasks.order]) <= 0)
 
 
 def test_a_sorted_input_is_cut_into_fewer_slices() -> None:
@@ -144,40 +143,35 @@ def test_more_of_anything_takes_more(more: dict[str, object]) -> None:
 
 def test_shares_of_the_workers_time_add_up() -> None:
     one = forecast(CENSUS)
-    assert sum(vars(one.losses).values()) == pytest.approx(1.0, abs=1e-6)
-    assert min(vars(one.losses).values()) >= 0
+    assert sum(one.losses.values()) == pytest.approx(1.0, abs=1e-6)
+    assert min(one.losses.values()) >= 0
     assert one.seconds == pytest.approx(sum(stage.seconds for stage in one.stages))
-    assert one.efficiency * one.seconds * 4 == pytest.approx(one.all_cpu_seconds, rel=1e-6)
-
-
-def test_a_forecast_is_the_same_each_time_and_plain() -> None:
-    one, again = (json.dumps(forecast(CENSUS).document(), sort_keys=True) for _ in range(2))
-    assert one == again
+    assert one.losses["computing"] * one.seconds * 4 == pytest.approx(one.all_cpu_seconds, rel=1e-6)
 
 
 def test_costs_are_prices_times_what_is_used() -> None:
     one = forecast(CENSUS.changed({"core_hour": 0.1, "put": 1e-5, "get": 1e-6}))
     assert one.costs["cores"] == pytest.approx(5 * one.seconds / 3600 * 0.1)
-    assert one.costs["puts"] == pytest.approx(one.traffic.puts * 1e-5)
-    assert one.costs["gets"] == pytest.approx(one.traffic.gets * 1e-6)
-    assert one.output_month == pytest.approx(one.traffic.output_bytes / 1e9 * 0.023)
+    assert one.costs["puts"] == pytest.approx(one.traffic["puts"] * 1e-5)
+    assert one.costs["gets"] == pytest.approx(one.traffic["gets"] * 1e-6)
+    assert one.output_month == pytest.approx(one.traffic["output_bytes"] / 1e9 * 0.023)
 
 
 def test_units_of_the_census_of_a_billion_are_what_they_should_be() -> None:
     """Rough bounds, which a slip of a thousand would break."""
     one = forecast(Description(rows=10**9, keys=3 * 10**6, workers=100, refine="off"))
     assert 1e-6 < one.all_cpu_seconds / 10**9 < 50e-6
-    assert 5e9 < one.traffic.output_bytes < 200e9
-    assert 10e9 < one.traffic.work_bytes < 500e9
+    assert 5e9 < one.traffic["output_bytes"] < 200e9
+    assert 10e9 < one.traffic["work_bytes"] < 500e9
     assert 100 < one.parts < 3_000
     assert 2**28 < one.worker_bytes < 4 * 2**30
-    assert 1_000 < one.traffic.objects < 100_000
+    assert 1_000 < one.traffic["objects"] < 100_000
 
 
 def test_workers_do_not_change_the_work() -> None:
-    forecaster = Forecaster(CENSUS, measured_figures())
-    few, many = (forecaster.at(place_of(CENSUS, forecaster.figures, workers=n)) for n in (1, 50))
+    work = work_of(CENSUS)
+    few, many = (forecast_at(work, place_of(CENSUS, work.figures, workers=n)) for n in (1, 50))
     assert few.cpu_seconds == many.cpu_seconds
     assert few.traffic == many.traffic
     assert many.seconds < few.seconds
-    assert many.efficiency < few.efficiency
+    assert many.losses["computing"] < few.losses["computing"]

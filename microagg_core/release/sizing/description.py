@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.arrays import Floats, Ints
+from microagg_core.arrays import Ints
 from microagg_core.blocks.cuts import Cut, Tree
 from microagg_core.blocks.plan import BlockPlan, default_max_records, plan_blocks
 from microagg_core.blocks.strata import Strata
@@ -44,57 +44,50 @@ _MOST = {"rows": 1e11, "keys": 3e7, "workers": 1e5, "threads": 1e3, "columns": 1
 
 @dataclass(frozen=True)
 class Description:
-    """What is released, by whom it is worked on, and what that costs.
+    """What is released, by whom it is worked on, and what that costs."""
 
-    Attributes:
-        rows, keys: of the input: its records, and the distinct combinations of blocking values.
-        columns: quasi-identifiers and confidential columns together.
-        quasi_identifiers, blocking, identifiers: columns with these roles.
-        k, algorithm, refine, max_records: as in a spec; ``max_records=0`` leaves it to the algorithm.
-        sizes, spread: how many records a key has: all as many, or the n-th largest in proportion to ``n^-spread``.
-        order: whether records of a key lie together in the input, or anywhere.
-        row_bytes: of a row's released columns in memory; 0: as in a census.
-        input_row_bytes: of a row in the input file; 0: as in a census.
-        part_rows: rows of an input part; 0: as many as parts are cut to.
-        format, input_format: of the release, and of the input.
-        workers, threads, memory, speed: workers, threads of each, its memory, and a core's speed beside the one on
-            which the figures were measured.
-        store, latency, bandwidth, store_bandwidth: where input, work area and output lie; seconds to the first byte of
-            an answer, bytes a second of one worker, and of all of them.
-        puts, gets: requests a second that the store takes.
-        failures: of a worker, an hour.
-        core_hour, put, get, gb_month: prices: of an hour of a core, of a request, of a month of a GB.
-    """
-
+    #: Of the input: its records, and the distinct combinations of blocking values.
     rows: int = 1_000_000
     keys: int = 1_000
+    #: Quasi-identifiers and confidential columns together; and columns with these roles.
     columns: int = 8
     quasi_identifiers: int = 4
     blocking: int = 2
     identifiers: int = 1
+    #: As in a spec; ``max_records=0`` leaves it to the algorithm.
     k: int = 5
     algorithm: str = "mdav"
     refine: Refinement = "fast"
     max_records: int = 0
+    #: How many records a key has: all as many, or the n-th largest in proportion to ``n^-spread``.
     sizes: Sizes = "zipf"
     spread: float = 0.6
+    #: Whether records of a key lie together in the input, or anywhere.
     order: Order = "mixed"
+    #: Of a row's released columns in memory, and of a row in the input file; 0: as in a census.
     row_bytes: float = 0.0
     input_row_bytes: float = 0.0
+    #: Rows of an input part; 0: as many as parts are cut to.
     part_rows: int = 0
+    #: Of the release, and of the input.
     format: Format = "parquet"
     input_format: Format = "parquet"
+    #: Workers, threads of each, its memory, and a core's speed beside the one on which the figures were measured.
     workers: int = 2
     threads: int = 1
     memory: int = 2 * 2**30
     speed: float = 1.0
+    #: Where input, work area and output lie; seconds to the first byte of an answer, bytes a second of one worker, and
+    #: of all of them; requests a second that the store takes.
     store: StoreKind = "s3"
     latency: float = 0.02
     bandwidth: float = 100e6
     store_bandwidth: float = 100e9
     puts: float = 3500.0
     gets: float = 5500.0
+    #: Of a worker, an hour.
     failures: float = 0.0
+    #: Prices: of an hour of a core, of a request, of a month of a GB.
     core_hour: float = 0.04
     put: float = 5e-6
     get: float = 4e-7
@@ -111,9 +104,6 @@ class Description:
     @property
     def lanes(self) -> int:
         return self.workers * self.threads
-
-    def document(self) -> dict[str, Any]:
-        return asdict(self)
 
     def changed(self, values: Mapping[str, Any]) -> Description:
         """The same with other values.
@@ -163,7 +153,7 @@ def read_description(text: str, given: Mapping[str, Any] | None = None) -> Descr
     for one in filter(None, (part.strip() for part in text.split(","))):
         name, is_set, value = (piece.strip() for piece in one.partition("="))
         if not is_set or name not in _FIELDS:
-            raise SpecError(f"--describe: {name!r} is not known; write NAME=VALUE with one of {_listed(_FIELDS)}")
+            raise SpecError(f"--describe: {name!r} is not known; write NAME=VALUE with one of {', '.join(_FIELDS)}")
         values[name] = _value(name, value)
     return Description().changed(values)
 
@@ -173,7 +163,7 @@ def _value(name: str, text: str) -> Any:
         return text
     if name in _WORDS:
         if text not in _WORDS[name]:
-            raise SpecError(f"--describe: {name} is one of {_listed(_WORDS[name])} (got {text!r})")
+            raise SpecError(f"--describe: {name} is one of {', '.join(_WORDS[name])} (got {text!r})")
         return text
     try:
         number = read_number(text)
@@ -188,33 +178,21 @@ def _value(name: str, text: str) -> Any:
     return _FIELDS[name](number)
 
 
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names)
-
-
-def _checked(description: Description) -> Description:
-    one = description
+def _checked(one: Description) -> Description:
     if one.algorithm not in algorithms():
-        raise SpecError(f"--describe: {one.algorithm!r} is no algorithm; choose one of {_listed(algorithms())}")
-    info = algorithms()[one.algorithm]
-    problem = info.refuses(one.k, one.quasi_identifiers)
-    if problem:
-        raise SpecError(f"--describe: {problem}")
-    if one.quasi_identifiers > one.columns:
-        raise SpecError(
-            f"--describe: columns={one.columns} are fewer than quasi_identifiers={one.quasi_identifiers}; "
-            "columns are quasi-identifiers and confidential ones together"
-        )
-    if one.rows < one.k:
-        raise SpecError(f"--describe: rows={one.rows} are fewer than k={one.k}")
-    if one.keys > one.rows:
-        raise SpecError(f"--describe: keys={one.keys} are more than rows={one.rows}")
-    if one.max_records and one.max_records < 2 * one.k:
-        raise SpecError(f"--describe: max_records={one.max_records} is below twice k={one.k}")
+        raise SpecError(f"--describe: {one.algorithm!r} is no algorithm; choose one of {', '.join(algorithms())}")
+    problems = {
+        algorithms()[one.algorithm].refuses(one.k, one.quasi_identifiers): True,
+        f"columns={one.columns} are fewer than quasi_identifiers={one.quasi_identifiers}; "
+        "columns are quasi-identifiers and confidential ones together": one.quasi_identifiers > one.columns,
+        f"rows={one.rows} are fewer than k={one.k}": one.rows < one.k,
+        f"keys={one.keys} are more than rows={one.rows}": one.keys > one.rows,
+        f"max_records={one.max_records} is below twice k={one.k}": one.max_records != 0 and one.max_records < 2 * one.k,
+    }
+    for problem, is_so in problems.items():
+        if problem and is_so:
+            raise SpecError(f"--describe: {problem}")
     return one
-
-
-# --- What a spec says of it ----------------------------------------------------------------------------------
 
 
 def described(spec: ReleaseSpec) -> dict[str, Any]:
@@ -246,9 +224,6 @@ def described(spec: ReleaseSpec) -> dict[str, Any]:
     return values
 
 
-# --- A plan of it ------------------------------------------------------------------------------------------------
-
-
 #: Bytes of a released or blocking column in memory, and of an input row besides: a census with short codes.
 _COLUMN_BYTES, _IDENTIFIER_BYTES = 5.2, 12.0
 
@@ -271,16 +246,10 @@ def sizes_of_keys(description: Description) -> Ints:
     >>> sizes_of_keys(Description(rows=10, keys=4, sizes="equal")).tolist()
     [3, 3, 2, 2]
     """
-    share = _shares(description)
-    bounds = np.rint(np.cumsum(share) * description.rows).astype(np.int64)
-    return -np.sort(-np.diff(bounds, prepend=0))
-
-
-def _shares(description: Description) -> Floats:
     rank = np.arange(1, description.keys + 1, dtype=np.float64)
     weight = rank**-description.spread if description.sizes == "zipf" else np.ones_like(rank)
-    shares: Floats = weight / weight.sum()
-    return shares
+    bounds = np.rint(np.cumsum(weight / weight.sum()) * description.rows).astype(np.int64)
+    return -np.sort(-np.diff(bounds, prepend=0))
 
 
 def draw_plan(description: Description) -> BlockPlan:

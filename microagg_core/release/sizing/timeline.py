@@ -11,38 +11,36 @@ from __future__ import annotations
 import heapq
 import random
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from microagg_core.release.sizing.tasks import StepTasks
 
 
 @dataclass(frozen=True)
 class Workplace:
-    """Where tasks are done.
-
-    Attributes:
-        workers, threads, speed: workers, tasks of each at a time, and its cores' speed; 1 is the measured machine's.
-        latency, bandwidth: seconds that a request takes at least, and bytes a second of one worker.
-        store_bandwidth, gets, puts: bytes and requests a second that the store has for all.
-        ahead: tasks out for each lane.
-        submit, take, scheduler: seconds of the flow for a task that it hands out, and for a receipt; of the scheduler.
-        start: seconds that a worker needs before its first task.
-        failures, detection, restart: of a worker, an hour; seconds until it is noticed, and until another is there.
-    """
+    """Where tasks are done; a speed of 1 is that of the measured machine's cores."""
 
     workers: int
     threads: int = 1
     speed: float = 1.0
+    #: Seconds that a request takes at least, and bytes a second of one worker.
     latency: float = 0.0
     bandwidth: float = 1e12
+    #: Bytes and requests a second that the store has for all.
     store_bandwidth: float = 1e15
     gets: float = 1e12
     puts: float = 1e12
+    #: Tasks out for each lane.
     ahead: int = 3
+    #: Seconds of the flow for a task that it hands out, and for a receipt; and of the scheduler.
     submit: float = 0.0
     take: float = 0.0
     scheduler: float = 200e-6
+    #: Seconds that a worker needs before its first task.
     start: float = 0.0
+    #: Of a worker, an hour; seconds until a failure is noticed, and until another worker is there.
     failures: float = 0.0
     detection: float = 30.0
     restart: float = 60.0
@@ -55,58 +53,21 @@ class Workplace:
 
 @dataclass(frozen=True)
 class StepTimes:
-    """How a step went; all but ``seconds`` are seconds of lanes.
-
-    Attributes:
-        seconds: from the first task's being handed out to the last one's receipt.
-        cpu: computing; what is left is loss.
-        store: waiting for the store.
-        handing_out: idle while tasks wait: for the flow, for the scheduler, or for their worker to start.
-        tail: idle while others finish the last tasks.
-        lost: work of workers that died, and their absence.
-    """
+    """How a step went, from its first task's being handed out to the last receipt; the others are seconds of lanes."""
 
     step: str
     tasks: int
     seconds: float
+    #: Computing; the others are losses.
     cpu: float
+    #: Waiting for the store.
     store: float
+    #: Idle while tasks wait: for the flow, for the scheduler, or for their worker to start.
     handing_out: float
+    #: Idle while others finish the last tasks.
     tail: float
+    #: Work of workers that died, and their absence.
     lost: float
-
-
-@dataclass
-class _Queue:
-    """One that serves one after the other."""
-
-    free: float = 0.0
-
-    def served(self, now: float, seconds: float) -> float:
-        """Queue what comes now; returns when it is served."""
-        self.free = max(self.free, now) + seconds
-        return self.free
-
-
-@dataclass
-class _Store:
-    """The store: requests and bytes of all workers."""
-
-    place: Workplace
-    reading: _Queue = field(default_factory=_Queue)
-    writing: _Queue = field(default_factory=_Queue)
-    moving: _Queue = field(default_factory=_Queue)
-
-    def done(
-        self, now: float, queue: _Queue, rate: float, requests: float, rounds: float, n_bytes: float, ahead: float = 0.0
-    ) -> float:
-        """Find when requests that are made now are answered, but for the bytes that nobody waits for."""
-        place = self.place
-        alone = now + rounds * place.latency + (n_bytes - ahead) * place.threads / place.bandwidth
-        return max(alone, queue.served(now, requests / rate), self.moving.served(now, n_bytes / place.store_bandwidth))
-
-
-_READY, _COMPUTED, _DONE, _DIES, _BACK = range(5)
 
 
 class Timeline:
@@ -114,81 +75,108 @@ class Timeline:
 
     def __init__(self, place: Workplace) -> None:
         self.place, self.now = place, 0.0
-        self._store, self._flow, self._scheduler = _Store(place), _Queue(), _Queue()
+        #: When each of those who serve one after the other is free again.
+        self.free = dict.fromkeys(("flow", "scheduler", "gets", "puts", "bytes"), 0.0)
         self._random = random.Random(place.seed)
-        self._absent: dict[int, float] = dict.fromkeys(range(place.workers), place.start)
-        self._dies = {worker: self._lives_until(0.0) for worker in range(place.workers)} if place.failures else {}
+        #: Until when each worker is away, and when it dies.
+        self.absent = dict.fromkeys(range(place.workers), place.start)
+        self.dies = {worker: self.lives_until(0.0) for worker in range(place.workers)} if place.failures else {}
 
-    def _lives_until(self, now: float) -> float:
+    def lives_until(self, now: float) -> float:
         return now + self._random.expovariate(self.place.failures / 3600.0)
 
     def wait(self, seconds: float) -> None:
         """Let the flow work, while no task is out."""
         self.now += seconds
 
+    def served(self, name: str, now: float, seconds: float) -> float:
+        """Queue what comes now; returns when it is served."""
+        self.free[name] = max(self.free[name], now) + seconds
+        return self.free[name]
+
+    def answered(
+        self, name: str, now: float, requests: float, rounds: float, n_bytes: float, ahead: float = 0.0
+    ) -> float:
+        """Find when gets or puts that are made now are answered, but for the bytes that nobody waits for."""
+        place = self.place
+        alone = now + rounds * place.latency + (n_bytes - ahead) * place.threads / place.bandwidth
+        taken = self.served(name, now, requests / (place.gets if name == "gets" else place.puts))
+        return max(alone, taken, self.served("bytes", now, n_bytes / place.store_bandwidth))
+
     def play(self, tasks: StepTasks) -> StepTimes:
         """Have the workers do the tasks of a step."""
         return _Step(self, tasks).play()
 
 
+class _Task(NamedTuple):
+    reads: float
+    read_rounds: float
+    bytes_read: float
+    bytes_ahead: float
+    cpu: float
+    writes: float
+    bytes_written: float
+
+
+class _Job(NamedTuple):
+    """A task at a lane, and since when; no two are the same object."""
+
+    lane: int
+    task: int
+    begun: float
+
+
 class _Step:
     """One step: events in the order of their time."""
 
-    def __init__(self, timeline: Timeline, tasks: StepTasks) -> None:
-        self._line, self._tasks, self._place = timeline, tasks, timeline.place
-        self._columns = [
-            column.tolist()
-            for column in (
-                tasks.reads, tasks.read_rounds, tasks.bytes_read, tasks.cpu / self._place.speed,
-                tasks.writes, tasks.writes, tasks.bytes_written, tasks.bytes_ahead,
-            )
-        ]  # fmt: skip
+    def __init__(self, line: Timeline, tasks: StepTasks) -> None:
+        self._line, self._place, self._name = line, line.place, tasks.step
+        columns = (
+            tasks.reads, tasks.read_rounds, tasks.bytes_read, tasks.bytes_ahead, tasks.cpu / line.place.speed,
+            tasks.writes, tasks.bytes_written,
+        )  # fmt: skip
+        self._tasks = [_Task(*values) for values in zip(*(column.tolist() for column in columns), strict=True)]
         self._waiting = deque(tasks.order.tolist())
         self._queue: deque[int] = deque()
-        self._events: list[tuple[float, int, int, int]] = []
-        self._count = 0
-        self._n_ready = 0
-        self._out = 0
-        self._left = len(tasks)
+        #: When, the count of events, which makes the order of those of one time, and what happens to whom.
+        self._events: list[tuple[float, int, Callable[[float, Any], float | None], Any]] = []
+        self._n_events = self._n_ready = self._out = self._n_absent = 0
+        self._left = len(self._tasks)
         #: Tasks of workers that died, until that is noticed.
         self._missed: set[int] = set()
-        self._start = timeline.now
-        #: Lanes without a task, of each worker; the task of each lane, with its start and its reading's end.
+        #: Lanes without a task, and the jobs of the others.
         self._idle: deque[int] = deque()
-        self._at: dict[int, tuple[int, float, float]] = {}
-        #: For each lane, how often its worker died: what it had begun before is nothing any more.
-        self._life: dict[int, int] = {}
-        self._seen = timeline.now
+        self._jobs: dict[int, _Job] = {}
+        self._seen = line.now
         self._sums = {"cpu": 0.0, "store": 0.0, "handing_out": 0.0, "tail": 0.0, "lost": 0.0}
 
     def play(self) -> StepTimes:
         """To the last receipt."""
-        place, line = self._place, self._line
-        self._n_absent = 0
-        for worker in range(place.workers):
-            if line._absent.get(worker, 0.0) > self._start:
-                self._n_absent += place.threads
-                self._push(line._absent[worker], _BACK, worker)
+        line, start = self._line, self._line.now
+        for worker in range(self._place.workers):
+            if line.absent.get(worker, 0.0) > start:
+                self._n_absent += self._place.threads
+                self._push(line.absent[worker], self._back, worker)
             else:
                 self._idle.extend(self._lanes_of(worker))
-        for worker, when in line._dies.items():
-            self._push(max(when, self._start), _DIES, worker)
-        self._hand_out(self._start)
-        last = self._start
+        for worker, when in line.dies.items():
+            self._push(max(when, start), self._died, worker)
+        self._hand_out(start)
+        last = start
         while self._left:
-            now, _, kind, which = heapq.heappop(self._events)
+            now, _, happens, subject = heapq.heappop(self._events)
             self._account(now)
-            last = max(last, (self._ready, self._computed, self._done, self._died, self._back)[kind](now, which) or now)
-        line.now = max(last, line._flow.free)
+            last = max(last, happens(now, subject) or now)
+        line.now = max(last, line.free["flow"])
         self._account(line.now)
-        return StepTimes(self._tasks.step, len(self._tasks), line.now - self._start, **self._sums)
+        return StepTimes(self._name, len(self._tasks), line.now - start, **self._sums)
 
     def _lanes_of(self, worker: int) -> range:
         return range(worker * self._place.threads, (worker + 1) * self._place.threads)
 
-    def _push(self, when: float, kind: int, which: int) -> None:
-        self._count += 1
-        heapq.heappush(self._events, (when, self._count, kind, which))
+    def _push(self, when: float, happens: Callable[[float, Any], float | None], subject: Any) -> None:
+        self._n_events += 1
+        heapq.heappush(self._events, (when, self._n_events, happens, subject))
 
     def _account(self, now: float) -> None:
         """Idle lanes since the last event: do tasks not reach them, are they missed, or is none left to begin?"""
@@ -202,10 +190,11 @@ class _Step:
 
     def _hand_out(self, now: float) -> None:
         while self._waiting and self._out < self._place.ahead * self._place.lanes:
-            sent = self._line._flow.served(now, self._place.submit)
+            sent = self._line.served("flow", now, self._place.submit)
             self._out += 1
             self._n_ready += 1
-            self._push(self._line._scheduler.served(sent, self._place.scheduler), _READY, self._waiting.popleft())
+            ready = self._line.served("scheduler", sent, self._place.scheduler)
+            self._push(ready, self._ready, self._waiting.popleft())
 
     def _ready(self, now: float, task: int) -> None:
         self._n_ready -= 1
@@ -214,64 +203,49 @@ class _Step:
         self._begin(now)
 
     def _begin(self, now: float) -> None:
-        place, store = self._place, self._line._store
         while self._queue and self._idle:
-            lane, task = self._idle.popleft(), self._queue.popleft()
-            requests, rounds, n_bytes = (self._columns[i][task] for i in range(3))
-            ahead = self._columns[7][task]
-            read = store.done(now, store.reading, place.gets, requests, rounds, n_bytes, ahead)
-            self._at[lane] = task, now, read
-            worked = max(self._columns[3][task], ahead * place.threads / place.bandwidth)
-            self._push(read + worked, _COMPUTED, self._numbered(lane))
+            job = _Job(self._idle.popleft(), self._queue.popleft(), now)
+            task = self._tasks[job.task]
+            read = self._line.answered("gets", now, *task[:4])
+            self._jobs[job.lane] = job
+            worked = max(task.cpu, task.bytes_ahead * self._place.threads / self._place.bandwidth)
+            self._push(read + worked, self._computed, job)
 
-    def _numbered(self, lane: int) -> int:
-        """Combine a lane and the life of its worker in one number."""
-        return self._life.get(lane, 0) * self._place.lanes + lane
+    def _computed(self, now: float, job: _Job) -> None:
+        if self._jobs.get(job.lane) is job:  # else its worker died meanwhile
+            task = self._tasks[job.task]
+            self._push(self._line.answered("puts", now, task.writes, task.writes, task.bytes_written), self._done, job)
 
-    def _alive(self, number: int) -> int | None:
-        life, lane = divmod(number, self._place.lanes)
-        return lane if life == self._life.get(lane, 0) else None
-
-    def _computed(self, now: float, number: int) -> None:
-        lane = self._alive(number)
-        if lane is not None:
-            place, store = self._place, self._line._store
-            task = self._at[lane][0]
-            requests, rounds, n_bytes = (self._columns[i][task] for i in range(4, 7))
-            self._push(store.done(now, store.writing, place.puts, requests, rounds, n_bytes), _DONE, number)
-
-    def _done(self, now: float, number: int) -> float | None:
-        lane = self._alive(number)
-        if lane is None:
+    def _done(self, now: float, job: _Job) -> float | None:
+        if self._jobs.get(job.lane) is not job:
             return None
-        task, begun, _ = self._at.pop(lane)
-        computing = self._columns[3][task]
+        del self._jobs[job.lane]
+        computing = self._tasks[job.task].cpu
         self._sums["cpu"] += computing
-        self._sums["store"] += now - begun - computing
-        self._idle.append(lane)
+        self._sums["store"] += now - job.begun - computing
+        self._idle.append(job.lane)
         self._out, self._left = self._out - 1, self._left - 1
         self._begin(now)
-        taken = self._line._flow.served(now, self._place.take)
+        taken = self._line.served("flow", now, self._place.take)
         self._hand_out(taken)
         return taken
 
     def _died(self, now: float, worker: int) -> None:
         place, line = self._place, self._line
-        line._absent[worker] = now + place.restart
-        line._dies[worker] = line._lives_until(now + place.restart)
+        line.absent[worker] = now + place.restart
+        line.dies[worker] = line.lives_until(now + place.restart)
         for lane in self._lanes_of(worker):
-            self._life[lane] = self._life.get(lane, 0) + 1
-            if lane in self._at:
-                task, begun, _ = self._at.pop(lane)
-                self._sums["lost"] += now - begun
+            job = self._jobs.pop(lane, None)
+            if job is not None:
+                self._sums["lost"] += now - job.begun
                 self._n_ready += 1
-                self._missed.add(task)
-                self._push(now + place.detection, _READY, task)
+                self._missed.add(job.task)
+                self._push(now + place.detection, self._ready, job.task)
             elif lane in self._idle:
                 self._idle.remove(lane)
         self._n_absent += place.threads
-        self._push(now + place.restart, _BACK, worker)
-        self._push(line._dies[worker], _DIES, worker)
+        self._push(now + place.restart, self._back, worker)
+        self._push(line.dies[worker], self._died, worker)
 
     def _back(self, now: float, worker: int) -> None:
         self._n_absent -= self._place.threads

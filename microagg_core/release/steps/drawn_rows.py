@@ -89,7 +89,7 @@ def read_drawn_rows(work: Work, draft: int) -> tuple[pa.Table, Ints]:
     Raises:
         DataError: there are none.
     """
-    of_parts = [table for _, table in work.reads.each(DRAWN_ROWS)]
+    of_parts = [table for _, table in work.each(DRAWN_ROWS)]
     drawn = [table.filter(pa.array(np.asarray(table[_place(draft)]) >= 0)) for table in of_parts]
     if not sum(table.num_rows for table in drawn):
         raise DataError("none of the records that were drawn is there; the input changed, start again")
@@ -114,7 +114,7 @@ class DrawnRows:
         if not work.has(DRAFTS):
             return
         drafts = work.load(DRAFTS)
-        for draft, table in zip(drafts, work.reads.read_all(DRAFT_ROUTES), strict=True):
+        for draft, table in zip(drafts, work.read_all(DRAFT_ROUTES), strict=True):
             hashes, stratum = (np.asarray(table[name]) for name in ("hash", "stratum"))
             self._drafts.append((draft, Routes(hashes, stratum, np.zeros_like(stratum), pa.table({}))))
         if not any(self._has_key_of(draft, routes) for draft, routes in self._drafts):

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from microagg_core.blocks.memory import RUN_BYTES, STEADY_BYTES, grown_size
 from microagg_core.blocks.routes import Routes
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.ordering import ascending_order
@@ -34,6 +35,8 @@ from microagg_core.release.steps.survey import Fingerprint
 
 Ints = NDArray[np.int64]
 
+#: The copies of rows that are packed together that a worker holds.
+_COPIES = 4
 #: The rows of an input part, sent to partitions.
 SCATTERED = Rows("scattered")
 #: Moments of all records that are released, on whose scale losses are measured.
@@ -67,6 +70,7 @@ SCATTER = Step(
     stage="scatter",
     per="part",
     does=scatter_part,
+    memory=lambda load: _COPIES * grown_size(RUN_BYTES, load.whole_bytes, STEADY_BYTES),
     reads_input=True,
     knows=PLANNED,
     same=(PART_KEYS, MARKS),

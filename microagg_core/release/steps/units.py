@@ -20,11 +20,12 @@ from microagg_core.arrays import Bools, Bytes, UInt64s
 from microagg_core.blocks.memory import RUN_UNITS, STEADY_PARTS, TASK_UNITS, grown_size
 from microagg_core.data.tables.hashing import hash_rows, missing_in, one_array
 from microagg_core.data.tables.slices import Slice, Slices
-from microagg_core.data.tables.spelling import has_spellings, in_normal_form
+from microagg_core.data.tables.spelling import in_normal_form
+from microagg_core.data.tables.types import is_text_or_bytes
 from microagg_core.errors import DataError
 from microagg_core.inspect.disclosures import in_percent
 from microagg_core.inspect.samples import Sketch
-from microagg_core.release.pieces import Piece, read_ranges, sealed, unsealed
+from microagg_core.release.pieces import Piece, sealed, unsealed
 from microagg_core.release.step import BytesOutput, JsonOutput, Output, Pieces, Rows, Run, Step, Work
 from microagg_core.release.steps.confidential import ColumnSketch, named_values, sketch_bytes
 from microagg_core.spec.columns import FileSchema
@@ -70,7 +71,7 @@ def unit_checks(spec: ReleaseSpec, schema: FileSchema) -> list[UnitCheck]:
     acknowledged = set(spec.acknowledge.spelling_of_units)
 
     def check(columns: tuple[str, ...]) -> UnitCheck:
-        spelled = any(has_spellings(types[name]) for name in columns)
+        spelled = any(is_text_or_bytes(types[name]) for name in columns)
         return UnitCheck(columns, spelled and not acknowledged.issuperset(columns))
 
     if spec.unit == "row":
@@ -201,7 +202,7 @@ def check_units(work: Work) -> int:
     Raises:
         DamagedWorkError: digests are gone or not what was written.
     """
-    runs = read_ranges(work.run.work, work.ranges(DIGESTS), lambda data: _sum_of(_pairs(data)))
+    runs = work.contents(DIGESTS, lambda data: _sum_of(_pairs(data)))
     suspects = suspicious([_pairs(run) for run in runs])
     repeated = count_repeated(suspects & np.array([~np.uint64(0), ~_SPELLING]))
     if repeated:
@@ -332,4 +333,4 @@ def coarser_columns(spec: ReleaseSpec, sketches: Sequence[Sketch]) -> tuple[str,
 
 def _is_name(array: pa.Array) -> Bools:
     """Mark values that name anything: neither missing, nor a text of nothing."""
-    return named_values(array)[0] if has_spellings(array.type) else ~missing_in(array)
+    return named_values(array)[0] if is_text_or_bytes(array.type) else ~missing_in(array)
