@@ -72,16 +72,16 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return _cached(kind)
 
 
-def to_plain(value: Any, context: Any = None) -> Any:
+def to_plain(value: Any, context: Any = None, kind: Any = None) -> Any:
     """A dataclass, or a list or mapping of some, as mappings, lists, numbers and texts.
 
-    ``context`` is for fields that pydantic hands it to.
+    ``context`` is for fields that pydantic hands it to; ``kind`` is the type, where the value does not tell it.
 
     >>> from microagg_core.group.metrics.moments import EMPTY
     >>> to_plain(EMPTY)
     {'n': 0, 'origin': 0, 'mean': 0.0, 'm2': 0.0, 'exponent': 0, 'least': 0, 'greatest': 0}
     """
-    return _adapter(type(value)).dump_python(value, mode="json", context=context)
+    return _adapter(kind or type(value)).dump_python(value, mode="json", context=context)
 
 
 def from_plain(kind: type[T], value: Any, context: Any = None) -> T:

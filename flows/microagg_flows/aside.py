@@ -8,14 +8,14 @@ series is touched; what a killed call leaves there is cleaned as a failed run is
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from microagg_core.compare.choice import ReleaseComparison
 from microagg_core.compare.drawing import only_asked
 from microagg_core.compare.grid import Grid, Setting
+from microagg_core.compare.trial import Trial
 from microagg_core.compiling import compile_parts
 from microagg_core.errors import DataError, SpecError, StorageError, sanitized
 from microagg_core.pages.operator.inputs import EXPECTED, RUN, ReportInputs, read_inputs, refuse_other_release
@@ -25,13 +25,13 @@ from microagg_core.plain import to_plain
 from microagg_core.release.audit import keep_document, read_risk, write_audit, write_portrait, write_risk
 from microagg_core.release.context import work_store
 from microagg_core.release.facts import meant_moment, release_facts, settled_spec, staged_parts
-from microagg_core.release.manifest import Manifest, PartEntry
+from microagg_core.release.manifest import Manifest, PartEntry, SeriesEntry
 from microagg_core.release.publish import new_attempt
 from microagg_core.release.revisions import read_release
-from microagg_core.spec.loading import load_spec
+from microagg_core.release.steps.keys import KEYS, counted_keys
 from microagg_core.spec.release import Algorithm, ReleaseSpec
+from microagg_core.spec.series import Series
 from microagg_core.store.layout import RUNS, ReleaseLayout, revision_name
-from microagg_core.store.objects import Store
 from microagg_core.store.urls import join_url, shown
 from microagg_flows.clusters import cluster_for, executor_for, kind_of
 from microagg_flows.pages import page_name, run_document
@@ -39,7 +39,7 @@ from microagg_flows.progress import Progress, awaited
 from microagg_flows.release import Release, new_release
 from microagg_flows.releasing import Order, Settled, now
 from microagg_flows.stages import run_until
-from microagg_flows.trials import Trials, blocking_keys, expect_release, try_settings
+from microagg_flows.trials import LeftOut, drawn_blocks, expect_release, try_blocks
 
 
 @contextmanager
@@ -60,41 +60,38 @@ def _made_aside(
         work_store(spec).delete_all(folder)
 
 
-# --- Comparing -------------------------------------------------------------------------------------------------
-
-
 def compare_release(order: Order, grid: Grid, progress: Progress) -> tuple[ReleaseSpec, ReleaseComparison]:
     """Try a grid of settings on what a release would be made of.
 
     What blocks a release would have depends on what is tried: the plan that is made first is only there for what
     workers know of the input.
-
-    Raises:
-        SpecError: what is asked for is not there, or the spec is that of a night of a series.
-        DataError: a release would be refused whatever its settings, or nothing of the grid suits.
     """
     grid.refuse_unknown()
     tonight = Settled.of(order, now())
     spec = tonight.spec
-    if spec.series is not None and spec.series.mode != "independent":
+    if spec.series is not None and not _stands_alone(spec.series):
         raise SpecError(
-            f"series: a night with mode: {spec.series.mode} groups arrivals alone, beside others whose groups stay as "
-            "they are; compare what a first night would be made of, with --set series=null"
+            f"series: a night with mode: {spec.series.mode} groups arrivals alone, beside others whose "
+            "groups stay as they are; compare what a first night would be made of, with --set series=null"
         )
     # With an algorithm that takes whatever there is.
     plain = {"algorithm": Algorithm(), "refine": "off", "series": None, "schedule": None}
     surveyed = spec.model_copy(update=plain)
     with _made_aside(surveyed, tonight.id, tonight.moment, progress, until="plan", purpose="compare") as release:
-        trials = _grid_tried(release, spec, grid)
-    comparison = ReleaseComparison(Setting.of(spec), trials.made, trials.left_out, spec.protect is not None)
+        made, left_out = _grid_tried(release, spec, grid)
+    comparison = ReleaseComparison(Setting.of(spec), made, left_out, spec.protect is not None)
     if not comparison.expected:
-        reasons = dict.fromkeys(reason for _, reason in trials.left_out)
-        raise DataError(f"nothing of what was asked for suits: {'; '.join(reasons)}")
+        raise DataError(f"nothing of what was asked for suits: {'; '.join(dict.fromkeys(why for _, why in left_out))}")
     return spec, comparison
 
 
-def _grid_tried(release: Release, spec: ReleaseSpec, grid: Grid) -> Trials:
-    keys, settings, left_out = blocking_keys(release), grid.settings(spec), list[tuple[Setting, str]]()
+def _stands_alone(series: Series | SeriesEntry | None) -> bool:
+    """Tell whether a release is what its spec makes of its input, and of no nights before."""
+    return series is None or series.mode == "independent"
+
+
+def _grid_tried(release: Release, spec: ReleaseSpec, grid: Grid) -> tuple[tuple[Trial, ...], tuple[LeftOut, ...]]:
+    keys, settings, left_out = counted_keys(release.written(KEYS)), grid.settings(spec), list[LeftOut]()
     if alone := only_asked(keys, spec.k):
         left_out = [(setting, alone) for setting in settings if setting.k != spec.k]
         settings = [setting for setting in settings if setting.k == spec.k]
@@ -103,22 +100,14 @@ def _grid_tried(release: Release, spec: ReleaseSpec, grid: Grid) -> Trials:
             parts = [part for setting in settings for part in setting.parts(True, spec.protect is not None)]
             compile_parts(tuple(dict.fromkeys(parts)), say=release.progress.say)
         with awaited(release.progress, "what is to be compared"):
-            trials = try_settings(release, keys, settings, grid.budget())
+            made, without = try_blocks(release, drawn_blocks(release, keys, settings, grid.budget()))
     except Exception as error:
         raise sanitized(error, "comparing") from None
-    return Trials(trials.made, (*left_out, *trials.left_out))
+    return made, (*left_out, *without)
 
 
-# --- A published release again ---------------------------------------------------------------------------------
-
-
-def published_release(spec: ReleaseSpec, url: str | None) -> Manifest:
-    """Find the manifest of a release of a spec: that at a URL, or the newest.
-
-    Raises:
-        SpecError: the release is none of this spec's.
-        StorageError: there is none.
-    """
+def _published_release(spec: ReleaseSpec, url: str | None) -> Manifest:
+    """Find the manifest of a release of a spec: that at a URL, or the newest."""
     manifest = read_release(url or spec.output.url, dict(spec.output.storage_options)).manifest
     if manifest.name != spec.name:
         raise SpecError(
@@ -127,20 +116,9 @@ def published_release(spec: ReleaseSpec, url: str | None) -> Manifest:
     return manifest
 
 
-def _can_be_made_again(manifest: Manifest) -> bool:
-    """Tell whether a release is what its spec makes of its input, and of no nights before."""
-    return manifest.series is None or manifest.series.mode == "independent"
-
-
 @contextmanager
 def _made_again(spec: ReleaseSpec, manifest: Manifest, progress: Progress, *, risk: str) -> Iterator[Release]:
     """Make a published release again, up to what is measured of it; its rows are there while the block lasts.
-
-    Args:
-        spec: that it is one of.
-        manifest: its own.
-        progress: where the user looks.
-        risk: how many records are asked, as in the spec.
 
     Raises:
         StorageError: it comes out otherwise than it was published.
@@ -159,27 +137,13 @@ def _made_again(spec: ReleaseSpec, manifest: Manifest, progress: Progress, *, ri
         yield release
 
 
-def risk_of_release(
-    spec_path: str, url: str | None, progress: Progress, settings: Sequence[str] = ()
-) -> tuple[Manifest, dict[str, Any]]:
-    """Measure the risk of a published release of a spec, every record asked where that can be.
-
-    Args:
-        spec_path: path or URL of the release spec.
-        url: of the release, as for verify; None: the newest one in the spec's output.
-        progress: where the user looks.
-        settings: fields of the spec that are set for once.
-
-    Raises:
-        SpecError: the release is none of this spec's.
-        StorageError: there is no release, or it comes out otherwise than it was published.
-    """
-    spec = load_spec(spec_path, settings)
-    manifest, work = published_release(spec, url), work_store(spec)
-    kept, again = read_risk(work, manifest), _can_be_made_again(manifest)
-    if kept is not None and (is_complete(kept) or not again):
+def risk_of_release(spec: ReleaseSpec, url: str | None, progress: Progress) -> tuple[Manifest, dict[str, Any]]:
+    """Measure the risk of a published release, the newest or that at a URL; every record is asked where that can be."""
+    manifest, work = _published_release(spec, url), work_store(spec)
+    kept, stands_alone = read_risk(work, manifest), _stands_alone(manifest.series)
+    if kept is not None and (is_complete(kept) or not stands_alone):
         return manifest, kept
-    if not again:
+    if not stands_alone:
         raise StorageError(
             f"the audit has no risk of release {manifest.id} {manifest.revision}, and a night of a series cannot be "
             "made again by itself; restore the audit"
@@ -189,42 +153,20 @@ def risk_of_release(
         return manifest, read_risk(work, manifest) or release.measured.risk.figures
 
 
-# --- The operator's page ---------------------------------------------------------------------------------------
+def page_of_release(spec: ReleaseSpec, url: str | None, progress: Progress) -> tuple[bytes, str]:
+    """Make the operator's page of a published release, and where the audit keeps it.
 
-
-@dataclass(frozen=True)
-class OperatorPage:
-    """A page, and where the audit keeps it; a draft is kept nowhere."""
-
-    manifest: Manifest
-    html: bytes
-    url: str | None
-
-
-def page_of_release(spec_path: str, url: str | None, progress: Progress, settings: Sequence[str] = ()) -> OperatorPage:
-    """Make the page of a published release of a spec; figures that the audit lacks are measured where that can be.
-
-    Args:
-        spec_path: path or URL of the release spec.
-        url: of the release, as for verify; None: the newest one in the spec's output.
-        progress: where the user looks.
-        settings: fields of the spec that are set for once.
-
-    Raises:
-        SpecError: the release is none of this spec's.
-        StorageError: there is no release, or nothing of it in the audit, or it comes out otherwise than published.
+    Figures that the audit lacks are measured, where that can be.
     """
-    spec = load_spec(spec_path, settings)
-    manifest = published_release(spec, url)
-    work = work_store(spec)
+    manifest, work = _published_release(spec, url), work_store(spec)
     inputs = read_inputs(work, manifest)
-    if inputs.lacking() and _can_be_made_again(manifest):
+    if inputs.lacking() and _stands_alone(manifest.series):
         _measure_lacking(spec, manifest, inputs, progress)
         inputs = read_inputs(work, manifest)
     refuse_other_release(inputs)
     html = operator_page(inputs)
     work.put(page_name(manifest), html)
-    return OperatorPage(manifest, html, shown(work.url_of(page_name(manifest))))
+    return html, shown(work.url_of(page_name(manifest)))
 
 
 def _measure_lacking(spec: ReleaseSpec, manifest: Manifest, inputs: ReportInputs, progress: Progress) -> None:
@@ -239,22 +181,21 @@ def _measure_lacking(spec: ReleaseSpec, manifest: Manifest, inputs: ReportInputs
             keep_document(work, manifest, EXPECTED, expect_release(release, for_page=True).document())
 
 
-def page_of_draft(order: Order, progress: Progress) -> OperatorPage:
-    """Make the page of a release as it would be published; nothing is, and nothing of it stays.
-
-    Raises:
-        SpecError: it would be a night of a series, which depends on those before.
-        MicroaggError: what stops a release up to its gate.
-    """
+def page_of_draft(order: Order, progress: Progress) -> bytes:
+    """Make the page of a release as it would be published; nothing is, and nothing of it stays."""
     tonight = Settled.of(order, now())
     spec = tonight.spec
-    if spec.series is not None and spec.series.mode != "independent":
+    if not _stands_alone(spec.series):
         raise SpecError("--draft: a night of a series depends on those before and cannot be tried by itself")
     with _made_aside(spec, tonight.id, tonight.moment, progress, until="measure", purpose="risk") as release:
-        manifest = _as_if_published(release)
-        _keep_all(release, manifest, release.work)
-        inputs = read_inputs(release.work, manifest, is_draft=True)
-        return OperatorPage(manifest, operator_page(inputs), None)
+        manifest, work, origin = _as_if_published(release), release.work, release.origin
+        if origin is None:
+            raise RuntimeError("the survey stage has not run")
+        keep_document(work, manifest, EXPECTED, expect_release(release, for_page=True).document())
+        keep_document(work, manifest, RUN, run_document(release))
+        plan = to_plain(release.plan_report)
+        write_audit(work, manifest, origin=origin, plan=plan, measured=release.measured, checks=release.checks)
+        return operator_page(read_inputs(work, manifest, is_draft=True))
 
 
 def _as_if_published(release: Release) -> Manifest:
@@ -271,13 +212,3 @@ def _as_if_published(release: Release) -> Manifest:
         for i, part in enumerate(staged_parts(release.work, release.checked))
     )
     return Manifest.of(facts, revision_name(1), parts)
-
-
-def _keep_all(release: Release, manifest: Manifest, work: Store) -> None:
-    origin = release.origin
-    if origin is None or release.plan_report is None:
-        raise RuntimeError("the survey stage has not run")
-    keep_document(work, manifest, EXPECTED, expect_release(release, for_page=True).document())
-    keep_document(work, manifest, RUN, run_document(release))
-    plan, measured = to_plain(release.plan_report), release.measured
-    write_audit(work, manifest, origin=origin, plan=plan, measured=measured, checks=release.checks)

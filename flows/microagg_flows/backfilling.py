@@ -17,17 +17,8 @@ from microagg_core.store.objects import Store
 from microagg_flows.releasing import Order
 
 
-def days_between(first: datetime.date, last: datetime.date) -> list[datetime.date]:
-    return [first + datetime.timedelta(days=n) for n in range((last - first).days + 1)]
-
-
 def standing_of(spec: ReleaseSpec, days: Iterable[datetime.date]) -> Iterator[tuple[str, bool]]:
-    """Find for each day the id of its release, and whether it is published with nothing left to do.
-
-    Raises:
-        SpecError: the ids of this spec are no days.
-        StorageError: a manifest is damaged.
-    """
+    """Find for each day the id of its release, and whether it is published with nothing left to do."""
     if spec.id != "date":
         raise SpecError(f"id: is {spec.id!r}, so no day can be missing; days are known where the spec has id: date")
     output, work = Store(spec.output.url, dict(spec.output.storage_options)), work_store(spec)
@@ -41,17 +32,7 @@ def standing_of(spec: ReleaseSpec, days: Iterable[datetime.date]) -> Iterator[tu
 def backfill(
     order: Order, days: Iterable[datetime.date], make: Callable[[Order], object], say: Callable[[str, str], object]
 ) -> None:
-    """Release the days that are missing, in order, up to the first that fails.
-
-    Args:
-        order: of which spec.
-        days: which, old to new.
-        make: how a release is made.
-        say: told of each day, and what it is now.
-
-    Raises:
-        MicroaggError: what a day's release raises, with the day.
-    """
+    """Release the days that are missing, in order, up to the first that fails; ``say`` is told what each is now."""
     spec = load_spec(order.spec, order.settings)
     for day, is_done in standing_of(spec, days):
         if is_done:

@@ -42,15 +42,9 @@ def event_of(
     release: Release | None,
     document: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """Describe a run that has begun; two calls for one run's key, of which the first failed, are two runs.
+    """Describe a run that has begun or, with the document of its results, ended: START, COMPLETE, FAIL or ABORT.
 
-    Args:
-        kind: START, COMPLETE, FAIL or ABORT.
-        run_id: a UUID, the same in all events of the run.
-        spec: names input and output.
-        parent: the run of an orchestrator that this one is a part of.
-        release: once there is one.
-        document: the results of a run that has ended.
+    Two calls for one run's key, of which the first failed, are two runs.
     """
     return {
         "eventType": kind,

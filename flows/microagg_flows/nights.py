@@ -51,6 +51,7 @@ from microagg_core.series.tonight import Tonight, begin_night, refuse_overlap
 from microagg_core.series.traces import BUNDLES, COUNT_TRACES, RANGE_NOTES, TRACE, TRACE_NOTES
 from microagg_core.series.verdict import night_checks
 from microagg_core.spec.columns import FileSchema, resolve_schema
+from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.layout import ReleaseLayout, revision_name, revision_number
 from microagg_flows.release import Release
 
@@ -58,25 +59,20 @@ from microagg_flows.release import Release
 _USUAL_BLOCK = 20
 
 
-def begin(release: Release, schema: FileSchema) -> FileSchema:
+def begin(release: Release) -> FileSchema:
     """Settle tonight; returns the columns as the series has them."""
-    listed = release.listed
 
-    def of_spec(spec: object) -> FileSchema:
-        return resolve_schema(spec, listed.schema)  # type: ignore[arg-type]
+    def of_spec(spec: ReleaseSpec) -> FileSchema:
+        return resolve_schema(spec, release.listed.schema)
 
     today, again = release.now.date(), release.rebuilding
     release.tonight = begin_night(release.spec, of_spec, release.output, release.run, today, rebuilding=again)
     release.spec = release.tonight.spec
-    return resolve_schema(release.spec, listed.schema)
+    return of_spec(release.spec)
 
 
 def identify(release: Release) -> None:
-    """Find out who is who, before anything is counted.
-
-    Raises:
-        DataError: a unit has more than one record.
-    """
+    """Find out who is who, before anything is counted."""
     tonight = release.tonight
     night = tonight.night
     if not tonight.has_units:
@@ -98,11 +94,7 @@ def identify(release: Release) -> None:
 
 
 def refuse_overlaps(release: Release) -> None:
-    """Stop where units are to be released once more and nothing is known to protect them.
-
-    Raises:
-        GateError: they are, and the spec names no series; or most arrivals look like them under other ids.
-    """
+    """Stop where units are to be released once more and nothing is known to protect them."""
     tonight = release.tonight
     refuse_overlap(tonight)
     night = tonight.night
@@ -126,17 +118,13 @@ def _decide(release: Release, tonight: Tonight) -> None:
     release.do(DECIDE)
     tonight.fates = sum(release.written(FATES).read_all(FATES), FateCounts())
     release.know(ALL_WHOLE, pa.concat_tables(release.written(WHOLE).read_all(WHOLE)))
-    recalled = [part for number in sorted(set(tonight.fates.nights)) for part in _parts_of(release, number)]
+    recalled, output = list[RecalledPart](), release.output
+    for number in sorted(set(tonight.fates.nights)):
+        manifest = manifest_of(output, tonight.night.ledger.generation(number))
+        folder, options = output.url_of(manifest.layout.folder), dict(output.storage_options)
+        recalled += [RecalledPart(number, folder, options, part) for part in manifest.parts]
     release.know(RECALL, recalled)
     release.counts[RECALL_FILES.per] = len(recalled)
-
-
-def _parts_of(release: Release, number: int) -> list[RecalledPart]:
-    generation = release.tonight.night.ledger.generation(number)
-    output = release.output
-    manifest = manifest_of(output, generation)
-    folder = output.url_of(manifest.layout.folder)
-    return [RecalledPart(number, folder, dict(output.storage_options), part) for part in manifest.parts]
 
 
 def plan_of_night(release: Release, made: BlockPlan) -> NightPlan | None:
@@ -160,9 +148,6 @@ def plan_of_night(release: Release, made: BlockPlan) -> NightPlan | None:
     )
 
 
-# --- Survivors -------------------------------------------------------------------------------------------------
-
-
 def carry(release: Release) -> None:
     if release.tonight.night.n_carried:
         release.do(RECALL_FILES)
@@ -181,18 +166,19 @@ def carried_files(release: Release) -> CarriedFiles | None:
     return CarriedFiles(tonight.night.n_carried, tonight.fates.carried + tonight.fates.ghosts)
 
 
-# --- The gate --------------------------------------------------------------------------------------------------
-
-
 def trace(release: Release) -> list[Check]:
-    tonight = release.tonight
+    tonight, n_files = release.tonight, release.planned.outline.n_files
     if not tonight.has_units:
         return []
-    _number_atoms(release)
+    # The number from which the new atoms of each file of arrivals are numbered.
+    firsts, first = [], tonight.night.next_number
+    for looked in release.written(LOOKED).read_all(LOOKED)[:n_files]:
+        firsts.append(first)
+        first += looked.numbers
+    release.know(NUMBERING, firsts)
     for step in (JOIN, TRACE, COUNT_TRACES):
         release.do(step)
-    n_files = release.planned.outline.n_files + tonight.night.n_carried
-    tonight.read_notes(release.written(RANGE_NOTES, TRACE_NOTES, LOOKED), n_files)
+    tonight.read_notes(release.written(RANGE_NOTES, TRACE_NOTES, LOOKED), n_files + tonight.night.n_carried)
 
     def bundles() -> pa.Table:
         return pa.concat_tables(release.written(BUNDLES).read_all(BUNDLES))
@@ -200,24 +186,8 @@ def trace(release: Release) -> list[Check]:
     return night_checks(tonight, bundles)
 
 
-def _number_atoms(release: Release) -> None:
-    """Settle from which number the new atoms of each file of arrivals are numbered."""
-    firsts, first = [], release.tonight.night.next_number
-    for looked in release.written(LOOKED).read_all(LOOKED)[: release.planned.outline.n_files]:
-        firsts.append(first)
-        first += looked.numbers
-    release.know(NUMBERING, firsts)
-
-
-# --- The ledger ------------------------------------------------------------------------------------------------
-
-
 def commit(release: Release, manifest: Manifest) -> None:
-    """Commit tonight to the ledger, before the manifest makes the release readable.
-
-    Raises:
-        StorageError: another night was committed meanwhile.
-    """
+    """Commit tonight to the ledger, before the manifest makes the release readable."""
     tonight = release.tonight
     if not tonight.has_units:
         tonight.note_nobody()
@@ -233,11 +203,7 @@ def note_upload(release: Release, layout: ReleaseLayout, attempt: str) -> None:
 
 
 def settle(release: Release, manifest: Manifest) -> None:
-    """Note in the ledger that the release is there, and remove what it needs no more.
-
-    Raises:
-        GateError: the output holds what no manifest names.
-    """
+    """Note in the ledger that the release is there, and remove what it needs no more."""
     night = release.tonight.night
     night.ledger.note_published(night.number)
     sweep_published(night.ledger, release.output, release.work, manifest)

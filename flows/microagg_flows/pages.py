@@ -26,7 +26,7 @@ MOST_RECORDS = 3_000_000
 
 
 def write_page(release: Release) -> list[str]:
-    """Have the audit hold the page of a release that is published; what went wrong with it, in sentences.
+    """Have the audit hold the page of a release that is published; return what went wrong with it, in sentences.
 
     Call it before the run's rows go, of which some are looked at for other k.
     """
@@ -35,16 +35,15 @@ def write_page(release: Release) -> list[str]:
     manifest, work = release.published.manifest, release.work
     try:
         name = page_name(manifest)
-        if release.published.already and work.exists(name):  # another run has made both
-            release.page = shown(work.url_of(name))
-            return []
-        if release.plan_report is not None:  # else what another run knew of it is not known here
-            keep_look_ahead(release, manifest, work)
-            keep_document(work, manifest, RUN, run_document(release))
-        put_page(work, manifest)
+        if not (release.published.already and work.exists(name)):  # else another run has made it
+            if release.plan_report is not None:  # else what another run knew of it is not known here
+                keep_look_ahead(release, manifest, work)
+                keep_document(work, manifest, RUN, run_document(release))
+            put_page(work, manifest)
         release.page = shown(work.url_of(name))
     except Exception as error:
-        return [f"the operator's page was not written: {_said(error)}; make it with microagg report"]
+        message = sanitized(error, "the operator's page").message
+        return [f"the operator's page was not written: {message}; make it with microagg report"]
     return []
 
 
@@ -68,18 +67,12 @@ def _looks_ahead(release: Release) -> bool:
     return not release.running.goes_on and release.planned.survey.rows <= MOST_RECORDS
 
 
-def _said(error: Exception) -> str:
-    safe = error if isinstance(error, MicroaggError) else sanitized(error, "the operator's page")
-    return safe.message
-
-
 def page_name(manifest: Manifest) -> str:
-    """Where the page lies in the work area."""
     return AuditLayout(manifest.id, manifest.revision).page()
 
 
 def put_page(work: Store, manifest: Manifest) -> None:
-    """Make the page of what the audit has."""
+    """Write the page of what the audit has."""
     from microagg_core.pages.operator.page import operator_page
 
     work.put(page_name(manifest), operator_page(read_inputs(work, manifest)))
@@ -92,5 +85,4 @@ def keep_look_ahead(release: Release, manifest: Manifest, work: Store) -> None:
 
 
 def run_document(release: Release) -> dict[str, Any]:
-    """What the stages took, and estimates beside what they came to."""
     return {"stages": to_plain(release.outcomes), "compared": release.compared()}

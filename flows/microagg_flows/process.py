@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TextIO
 
 from microagg_core.errors import ClusterError, StorageError
@@ -29,25 +29,13 @@ _LEAST_ADDRESSES = 3 * 2**30
 def claim_limits() -> None:
     """Have this process and its children be allowed what a release takes.
 
+    Where addresses run out on the way (``ulimit -v``), libraries ask again for ever, or wait for threads that could
+    not be started.
+
     Raises:
         ClusterError: the system does not allow it.
-
-    >>> claim_limits()
     """
-    claim_open_files()
-    refuse_few_addresses()
-
-
-def refuse_few_addresses() -> None:
-    """Refuse to start where addresses would run out on the way (``ulimit -v``).
-
-    Libraries take that badly: some ask again for ever, others wait for threads that could not be started.
-
-    Raises:
-        ClusterError: a process may have too few.
-
-    >>> refuse_few_addresses()
-    """
+    _claim_open_files()
     most, _ = resource.getrlimit(resource.RLIMIT_AS)
     if most != resource.RLIM_INFINITY and most < _LEAST_ADDRESSES:
         least = _LEAST_ADDRESSES // 2**20
@@ -57,14 +45,7 @@ def refuse_few_addresses() -> None:
         )
 
 
-def claim_open_files() -> None:
-    """Have this process and its children open as many files as the system lets them.
-
-    Raises:
-        ClusterError: that is too few for anything to start.
-
-    >>> claim_open_files()
-    """
+def _claim_open_files() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= _LEAST_FILES:
         return
@@ -79,36 +60,26 @@ _GROUPS, _OWN_GROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
 def usable_cores() -> int:
-    """Count the cores on which the system lets this process run, and no more than its share of their time fills.
-
-    >>> 1 <= usable_cores() <= (os.cpu_count() or 1)
-    True
-    """
+    """Count the cores on which the system lets this process run, and no more than its share of their time fills."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min([allowed, *(int(share) for share in shares_of_time(_GROUPS, _OWN_GROUP))]))
 
 
 def shares_of_time(groups: Path, own_group: Path) -> Iterator[float]:
-    """Read the limits in cores that control groups, of the second version or the first, set to this process.
-
-    Args:
-        groups: where the system shows them.
-        own_group: the file that names those of this process.
-    """
+    """Read the limits in cores that control groups, of the second version or the first, set to this process."""
     with suppress(OSError, ValueError):
-        named = [line.split(":", 2)[2].strip("/") for line in own_group.read_text().splitlines() if line[:3] == "0::"]
+        lines = own_group.read_text().splitlines()
+        own = [PurePath(line.removeprefix("0::").strip("/")) for line in lines if line.startswith("0::")]
         # A group has no more than those that it is in; in a container, its own is often the first there is.
-        for folder in {groups, *(groups / part for name in named for part in _with_parents(name))}:
+        for folder in {
+            groups,
+            *(groups / part for path in own for part in (path, *path.parents)),
+        }:
             yield from _share(folder / "cpu.max")
     with suppress(OSError, ValueError):
         quota = int((groups / "cpu" / "cpu.cfs_quota_us").read_text())
         if quota > 0:
             yield quota / int((groups / "cpu" / "cpu.cfs_period_us").read_text())
-
-
-def _with_parents(name: str) -> Iterator[str]:
-    parts = Path(name).parts
-    return ("/".join(parts[: i + 1]) for i in range(len(parts)))
 
 
 def _share(limit: Path) -> Iterator[float]:
@@ -127,42 +98,28 @@ _current: Path | None = None
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Make the folder in which ``tempfile`` and processes started in the block keep their things; nested: the same one.
-
-    Raises:
-        StorageError: there is no place for it.
-    """
+    """Make the folder for temporary files of this process and those that it starts in the block; nested: the same."""
     global _current
     if _current is not None:
         yield _current
         return
     _current, lock = _made()
-    before = tempfile.tempdir
-    outside = tempfile.gettempdir()
+    variables = {"TMPDIR": str(_current), LASTING_TMPDIR: tempfile.gettempdir()}
+    before, environment = tempfile.tempdir, {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    tempfile.tempdir = str(_current)
     try:
-        with _environment(TMPDIR=str(_current), **{LASTING_TMPDIR: outside}):
-            tempfile.tempdir = str(_current)
-            yield _current
+        yield _current
     finally:
         tempfile.tempdir = before
-        remove_current()
-        _current = None
-        os.close(lock)
-
-
-@contextmanager
-def _environment(**variables: str) -> Iterator[None]:
-    """Set environment variables of this process and those that it starts, in the block."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
+        for name, value in environment.items():
             if value is None:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+        remove_current()
+        _current = None
+        os.close(lock)
 
 
 def remove_current() -> None:
@@ -188,13 +145,10 @@ def _remove_abandoned(place: Path) -> None:
     """Remove the folders of this user's processes that are not there any more."""
     for folder in place.glob(f"{_PREFIX}*"):
         with suppress(OSError):  # a rival removes it too, or it is none of ours
-            if _is_own_folder(folder) and _is_abandoned(folder):
+            status = folder.lstat()
+            is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+            if is_own and _is_abandoned(folder):
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_own_folder(folder: Path) -> bool:
-    status = folder.lstat()
-    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
 
 
 def _is_abandoned(folder: Path) -> bool:
@@ -269,11 +223,9 @@ def _forgiving(stream: TextIO | None, real: TextIO | None, number: int) -> TextI
     if stream is not None and stream is not real:
         return stream  # somebody in this process listens
     outlet = _Outlet(number, "w", closefd=False)
-    encoding = stream.encoding if stream is not None else "utf-8"
-    at_once = number == 2 or outlet.isatty()
     return io.TextIOWrapper(
         io.BufferedWriter(outlet),  # type: ignore[type-var]
-        encoding=encoding,
+        encoding=stream.encoding if stream is not None else "utf-8",
         errors="backslashreplace",
-        line_buffering=at_once,
+        line_buffering=number == 2 or outlet.isatty(),
     )

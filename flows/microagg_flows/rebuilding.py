@@ -21,7 +21,6 @@ from microagg_core.series.ledger import last_sound, ledger_of, move_aside
 from microagg_core.series.publications import manifests_of
 from microagg_core.series.voids import fill_nights
 from microagg_core.software import software
-from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.failures import impatient
 from microagg_core.store.layout import ReleaseLayout
@@ -37,13 +36,7 @@ from microagg_flows.stages import run_until
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """Counts of a rebuilding.
-
-    Attributes:
-        kept: nights that were sound and stayed.
-        moved: objects that were moved to the ledger's folder ``damaged``.
-        again: nights that were made again.
-    """
+    """Nights that were sound and stayed, objects that were moved to ``damaged``, nights that were made again."""
 
     kept: int
     moved: int
@@ -64,25 +57,16 @@ class _PublishedNight:
         return datetime.datetime.fromisoformat(self.manifest.created)
 
 
-def rebuild_ledger(
-    spec_path: str, inputs: Mapping[str, str], progress: Progress, settings: Sequence[str] = ()
-) -> Rebuilt:
+def rebuild_ledger(spec: ReleaseSpec, inputs: Mapping[str, str], progress: Progress) -> Rebuilt:
     """Make the ledger of a spec's series again, from where it is sound.
 
-    Args:
-        spec_path: path or URL of the release spec.
-        inputs: by a release's id, or ``<id>/<revision>``: its input, where that is not the spec's.
-        progress: where the user looks.
-        settings: fields of the spec that are set for once.
-
-    Raises:
-        SpecError: an input is given for a release that there is none of.
-        StorageError: a night comes out otherwise than it was published, or cannot be made again.
+    ``inputs`` has, by a release's id or ``<id>/<revision>``, its input where that is not the spec's.
     """
-    spec = load_spec(spec_path, settings)
     ledger, output = ledger_of(spec), Store(spec.output.url, dict(spec.output.storage_options))
     releases = list(manifests_of(output, spec.name))
-    _refuse_unknown(inputs, releases)
+    known = {name for m in releases for name in (m.id, m.layout.folder)}
+    if unknown := sorted(set(inputs) - known):
+        raise SpecError(f"--night: the output has no release {unknown[0]!r} of this series; name one that it has")
     found = {m.layout.folder: read_tombstone(output, m.layout.folder) for m in releases}
     tombstones = {folder: tombstone for folder, tombstone in found.items() if tombstone is not None}
     sound = last_sound(ledger)
@@ -105,13 +89,6 @@ def rebuild_ledger(
                 progress.say(f"{published.in_words}: made again, and the same")
     clean_due(spec, progress.say)  # of a rebuilding that was killed when its last night was there
     return Rebuilt(n_sound, moved, len(late))
-
-
-def _refuse_unknown(inputs: Mapping[str, str], releases: Sequence[Manifest]) -> None:
-    names = {name for m in releases for name in (m.id, m.layout.folder)}
-    unknown = sorted(set(inputs) - names)
-    if unknown:
-        raise SpecError(f"--night: the output has no release {unknown[0]!r} of this series; name one that it has")
 
 
 def _late_nights(releases: Sequence[Manifest], kept: Collection[ReleaseLayout], n_kept: int) -> list[_PublishedNight]:

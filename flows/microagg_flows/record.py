@@ -80,8 +80,6 @@ _EVENTS = {"interrupted": "ABORT", "released": "COMPLETE", "already released": "
 
 @dataclass
 class RunRecord:
-    """Record a run from its call to its end."""
-
     #: Asked: the command, a file for its results besides that in the work area, how an interruption leaves it.
     command: str = RUN
     file: Path | None = None
@@ -117,11 +115,7 @@ class RunRecord:
     _lineage_is_taken: bool = True
 
     def open_file(self) -> None:
-        """Write the file for the results, which say that the run is under way.
-
-        Raises:
-            SpecError: it cannot be written.
-        """
+        """Write the file for the results, which say that the run is under way."""
         if self.file is not None:
             write_private(self.file, canonical_json(self.document(None, under_way=True)))
 
@@ -149,7 +143,7 @@ class RunRecord:
             self._keep(self.document(None, under_way=True))
             self._tell_lineage("START", None)
             mark_untold(self._work, spec.name)
-            self._before = last_released(self._work, spec.name) or {}
+            self._before = last_released(self._work, spec.name)
 
     def following(self, run: StageRunner) -> StageRunner:
         """Run stages by ``run``, and write after each how far they are."""
@@ -179,10 +173,6 @@ class RunRecord:
         """Have whatever ends the block say so where the release is published by then, and what is to be done.
 
         Where the release is finished, nothing is raised: a note says what happened.
-
-        Raises:
-            MicroaggError: of the same class as the block's.
-            InterruptionError: instead of a KeyboardInterrupt.
         """
         try:
             yield
@@ -195,7 +185,6 @@ class RunRecord:
                 raise
 
     def end(self, error: BaseException | None) -> None:
-        """Write how the run ended."""
         self.has_ended = True
         ending = self.ending(error)
         document = self.document(ending)
@@ -247,10 +236,9 @@ class RunRecord:
 
     def innermost(self) -> RunRecord:
         """Find the run that is under way: this one, or the one within it."""
-        return self.inner.innermost() if self.inner else self
+        return self.inner or self
 
     def release_document(self) -> dict[str, Any]:
-        """Make the JSON document of the finished release."""
         if self.release is None or self.release.published is None:
             raise RuntimeError("the last stage ended without a release")
         return release_document(self.release.published, to_plain(self.release.outcomes), self.release.page)
@@ -368,11 +356,7 @@ def _rounded(value: Any) -> Any:
 
 
 def newest_documents(work: Store, most: int = _MOST_LOOKED_AT) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Read the newest results in a work area, each with its name; what is damaged is as if it were not there.
-
-    Raises:
-        StorageError: the work area cannot be read.
-    """
+    """Read the newest results in a work area, each with its name; what is damaged is as if it were not there."""
     for name in newest_results(work.list(f"{AUDIT}/{RUNS}"), most):
         with suppress(ValueError):
             document = json.loads(work.read(name))
@@ -384,9 +368,6 @@ def mark_untold(work: Store, series: str) -> None:
     """Have the results of a series' runs that were killed say so.
 
     A run that only seemed to be gone writes its own results over that when it ends.
-
-    Raises:
-        StorageError: the work area cannot be read or written.
     """
     for name, document in newest_documents(work):
         with suppress(ValueError, KeyError, TypeError, AttributeError):  # damaged
@@ -395,14 +376,10 @@ def mark_untold(work: Store, series: str) -> None:
                 work.put_json(name, {**document, **ending})
 
 
-def last_released(work: Store, series: str) -> dict[str, Any] | None:
-    """Find the results of the newest run of a series that released something.
-
-    Raises:
-        StorageError: the work area cannot be read.
-    """
-    ended = (document for _, document in newest_documents(work))
-    return next((one for one in ended if (one.get("series"), one.get("outcome")) == (series, "released")), None)
+def last_released(work: Store, series: str) -> dict[str, Any]:
+    """Find the results of the newest run of a series that released something; empty where none did."""
+    documents = (document for _, document in newest_documents(work))
+    return next((d for d in documents if (d.get("series"), d.get("outcome")) == (series, "released")), {})
 
 
 def this_process() -> dict[str, Any]:
@@ -413,26 +390,18 @@ def this_process() -> dict[str, Any]:
 def _may_be_there(work: Store, document: dict[str, Any]) -> bool:
     process = document["process"]
     if process["host"] == socket.gethostname():
-        return _is_there(process)
+        try:
+            return abs(float(psutil.Process(process["number"]).create_time()) - float(process["born"])) < 1.0
+        except psutil.Error:
+            return False
     if document["run"]:
         return is_under_way(Run(work, document["run"]))
     age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(document["started"])
     return age < _KEYLESS_FOR
 
 
-def _is_there(process: dict[str, Any]) -> bool:
-    try:
-        return abs(float(psutil.Process(process["number"]).create_time()) - float(process["born"])) < 1.0
-    except psutil.Error:
-        return False
-
-
 def write_private(path: Path, data: bytes) -> None:
-    """Write a file in one step, for this user alone.
-
-    Raises:
-        SpecError: there can be no such file.
-    """
+    """Write a file in one step, for this user alone."""
     try:
         if path.is_dir():
             raise IsADirectoryError(21, "it is a folder")

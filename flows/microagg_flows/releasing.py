@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from microagg_core.errors import DataError, MicroaggError, TransientStorageError
@@ -15,26 +13,24 @@ from microagg_core.release.facts import meant_moment, release_id, settled_spec
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
 from microagg_flows.clusters import executor_for
+from microagg_flows.executors import Executor
 from microagg_flows.record import RunRecord, StageRunner
-from microagg_flows.release import new_release
+from microagg_flows.release import Release, new_release
 from microagg_flows.stages import run_stage, run_until
 from microagg_flows.trials import expect_release
 
 
 @dataclass(frozen=True)
 class Order:
-    """A release that is asked for.
+    """A release that is asked for."""
 
-    Args:
-        spec: path or URL of the release spec.
-        id: the release's id, instead of the spec's.
-        replace: publish a new revision where the id is taken by another release.
-        settings: fields of the spec that are set for once, each as ``path=value``.
-    """
-
+    #: Path or URL of the release spec.
     spec: str
+    #: Instead of the spec's.
     id: str | None = None
+    #: Publish a new revision where the id is taken by another release.
     replace: bool = False
+    #: Fields of the spec that are set for once, each as ``path=value``.
     settings: tuple[str, ...] = ()
 
 
@@ -50,6 +46,7 @@ class Settled:
     spec: ReleaseSpec
     id: str
     moment: datetime.datetime
+    replace: bool
 
     @classmethod
     def of(cls, order: Order, moment: datetime.datetime) -> Settled:
@@ -60,39 +57,26 @@ class Settled:
         """
         spec = load_spec(order.spec, order.settings)
         identity = release_id(spec, moment, order.id)
-        return cls(settled_spec(spec, identity, moment), identity, meant_moment(spec, identity, moment))
+        settled, meant = settled_spec(spec, identity, moment), meant_moment(spec, identity, moment)
+        return cls(settled, identity, meant, order.replace)
+
+    def release(self, workers: Executor) -> Release:
+        return new_release(self.spec, workers, self.id, self.replace, self.moment)
 
 
-def run_release(order: Order, record: RunRecord, run: StageRunner, meant_for: datetime.datetime) -> None:
-    """Make and publish one release.
-
-    Args:
-        order: which.
-        record: of the run; whoever made it ends it.
-        run: how a stage is run: :func:`microagg_flows.stages.run_stage`, or that within a task of Prefect.
-        meant_for: the moment by which an id that is a date goes.
-    """
-    tonight = Settled.of(order, meant_for)
+def run_release(tonight: Settled, record: RunRecord, run: StageRunner) -> None:
+    """Make and publish one release, each stage by ``run``; whoever made the record ends it."""
     record.begin(tonight.spec, tonight.id)
-    with (
-        _cleaning_all_the_same(record, tonight.spec),
-        record.publishing(),
-        executor_for(tonight.spec, record.progress) as workers,
-    ):
-        record.release = new_release(tonight.spec, workers, tonight.id, order.replace, tonight.moment)
-        run_until("report", record.release, record.following(run))
-
-
-@contextmanager
-def _cleaning_all_the_same(record: RunRecord, spec: ReleaseSpec) -> Iterator[None]:
-    """Remove what is due in the work area also where a run fails before it comes to that: night after night, maybe."""
     try:
-        yield
+        with record.publishing(), executor_for(tonight.spec, record.progress) as workers:
+            record.release = tonight.release(workers)
+            run_until("report", record.release, record.following(run))
     except TransientStorageError:  # it would not answer now either
         raise
     except MicroaggError:
+        # A run that fails before it comes to cleaning may do so night after night.
         if record.release is None or not record.release.key:
-            clean_due(spec, record.progress.say)
+            clean_due(tonight.spec, record.progress.say)
         raise
 
 
@@ -110,8 +94,7 @@ def plan_release(order: Order, record: RunRecord, expecting: bool = True) -> Pla
     tonight = Settled.of(order, now())
     record.begin(tonight.spec, tonight.id)
     with executor_for(tonight.spec, record.progress) as workers:
-        # Whatever is published under the id is no concern of a plan.
-        release = new_release(tonight.spec, workers, tonight.id, True, tonight.moment)
+        release = tonight.release(workers)
         release.ignore_published = True
         expectation = None
         try:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from microagg_core.blocks.memory import WORKER_BASE_BYTES
 from microagg_core.data.formats.reading import list_input
 from microagg_core.data.formats.writing import released_format
-from microagg_core.errors import ClusterError, StorageError, TransientStorageError, sanitized
+from microagg_core.errors import ClusterError, DamagedWorkError, StorageError, TransientStorageError, sanitized
 from microagg_core.inspect.gate import refuse_failed
 from microagg_core.pages.plan_report import report_plan
 from microagg_core.plain import to_plain
@@ -23,8 +24,9 @@ from microagg_core.release.audit import Origin, find_published, write_audit
 from microagg_core.release.cleaning import clean_due
 from microagg_core.release.context import CONTEXT, Context, cut_input, rough_moments
 from microagg_core.release.facts import release_facts, staged_parts
+from microagg_core.release.manifest import Manifest
 from microagg_core.release.pages.pages import public_pages
-from microagg_core.release.pieces import Digest
+from microagg_core.release.pieces import Digest, Place
 from microagg_core.release.planned import PLAN, SURVEY, Planned, write_plan
 from microagg_core.release.planning import make_plan, refuse_identifying_labels, refuse_unwise, told
 from microagg_core.release.publish import Upload, finish, publish
@@ -66,15 +68,12 @@ from microagg_flows import nights
 from microagg_flows.pages import draw_for_page, write_page
 from microagg_flows.progress import awaited
 from microagg_flows.release import Release, StageOutcome
-from microagg_flows.run_work import run_healing
-
-# --- The stages ----------------------------------------------------------------------------------------------
 
 
 def survey(release: Release) -> str:
     """Count what is in the input, and refuse what cannot be released."""
     spec = release.spec = release.given  # where this is done again, it had the rounding of the series
-    listing = release._listed = list_input(spec.input)
+    listing = release.listed = list_input(spec.input)
     schema = resolve_schema(spec, listing.schema)
     released_format(spec.output).refuse_types(schema.released_schema)
     if not release.rebuilding:
@@ -83,18 +82,18 @@ def survey(release: Release) -> str:
     origin = release.origin = Origin.of(canonical(spec), listing.state)
     release.key = Digest().add(origin.spec, origin.software, listing.state, release.identity).hex()[:20]
     release.begin_anew()  # a try before this one may have found another input
-    if _is_published(release, release.replace):
+    if manifest := _find_published(release, release.replace):
         clean_due(spec, release.progress.say)
-        return _already(release)
+        return _ALREADY.format(rows=manifest.rows)
     if committed_manifests(release.output, release.identity) and not release.ignore_published:
         release.progress.say(f"{release.identity} is published already; whether from the same rows, the survey tells")
     run = release.run
     release.running.begin(run)  # what it goes on from is not due
     try_work_area(run.work)
     clean_due(spec, release.progress.say, release.key)
-    schema = nights.begin(release, schema)
+    schema = nights.begin(release)
     spec = release.spec
-    listing = release._listed = cut_input(
+    listing = release.listed = cut_input(
         run, listing, spec.input, lambda stretches: release.workers.map(run_scan, stretches, "cut")
     )
     for remark in listing.remarks:
@@ -114,8 +113,8 @@ def survey(release: Release) -> str:
     counted = release.do(MERGE_KEYS)
     release.drop_slices(SURVEY_PARTS)
     release.origin = origin.of_rows(nights.fingerprints(release, combined.fingerprints))
-    if _is_published(release, release.replace):
-        return _already(release)
+    if manifest := _find_published(release, release.replace):
+        return _ALREADY.format(rows=manifest.rows)
     nights.refuse_overlaps(release)
     arrivals = f", {combined.arrivals} of them arrivals" if release.has(MARKS) else ""
     survivors = f", {said}" if (said := release.tonight.in_words()) else ""
@@ -124,32 +123,28 @@ def survey(release: Release) -> str:
     )
 
 
-def _is_published(release: Release, may_replace: bool) -> bool:
+_ALREADY = "{rows} records; this release is published already"
+
+
+def _find_published(release: Release, may_replace: bool) -> Manifest | None:
     """Find this very release published and whole, and finish it; a damaged one is made again, and mended so."""
     if release.ignore_published or release.origin is None:
-        return False
+        return None
     manifest = find_published(release.work, release.output, release.origin, release.identity, may_replace)
     manifest = manifest or nights.published_before_others(release)
     if manifest is None:
-        return False
+        return None
     folder = Store(release.output.url_of(manifest.layout.folder), dict(release.output.storage_options))
     whole = release.workers.map(run_look, [(folder, part) for part in manifest.parts], "look")
     if not all(whole):
         release.progress.say(f"{whole.count(False)} of {len(whole)} published files are missing or damaged")
-        return False
+        return None
     release.note_commit(manifest, by_this_run=False)
     again = not release.by_this_run
     release.published = finish(
         release.output, manifest, already=again, signing_key=release.signing_key, pages_of=public_pages
     )
-    return True
-
-
-def _already(release: Release) -> str:
-    if release.published is None:
-        raise RuntimeError("nothing is published")
-    manifest = release.published.manifest
-    return f"{manifest.rows} records; this release is published already"
+    return manifest
 
 
 def plan(release: Release) -> str:
@@ -161,7 +156,7 @@ def plan(release: Release) -> str:
     made = make_plan(spec, context, surveyed, keys, release, release.hold)
     file = write_plan(run, made)
     release.know(PLAN, file)
-    release._planned = Planned(context, surveyed, file)
+    release.planned = Planned(context, surveyed, file)
     release.counts |= {"partition": file.outline.n_partitions, "file": file.outline.n_files}
     report = report_plan(release.planned, made)
     release.plan_report = dataclasses.replace(report, night=nights.plan_of_night(release, made))
@@ -215,7 +210,7 @@ def anonymize(release: Release) -> str:
 def validate(release: Release) -> str:
     """Run the gate: re-read what would be published, and compare it with what was noted of the input."""
     release.checked = release.do(CHECK_FILES) + nights.check_survivors(release)
-    files = release._inspected = inspect_files(release.written(NOTES), release.planned)
+    files = release.inspected = inspect_files(release.written(NOTES), release.planned)
     noted, used = notes_of_input(release.written(EXPECTED)), release.known(DISTRIBUTIONS)
     carried = nights.carried_files(release)
     release.checks = run_checks(release.run, release.planned, files, noted, used, carried)
@@ -229,7 +224,7 @@ def measure(release: Release) -> str:
     """Combine losses and risks from the blocks."""
     release.drop_slices(SCATTER)
     written, carried = release.written(*ANONYMIZE.writes), nights.carried_files(release)
-    release._measured = measure_release(release.planned, written, release.inspected, carried)
+    release.measured = measure_release(release.planned, written, release.inspected, carried)
     figures = release.measured.figures.of_grouped
     if not release.planned.outline.n_blocks:
         return "nobody arrived, so nothing was lost"
@@ -247,6 +242,10 @@ def publish_release(release: Release) -> str:
     now = datetime.datetime.now(datetime.UTC)
     if release.origin is None:
         raise RuntimeError("the survey stage has not run")
+
+    def upload_all(output: Store, uploads: Sequence[Upload]) -> None:
+        release.workers.map(run_upload, [(output, upload) for upload in uploads], "upload")
+
     series, carried = release.tonight.entry(), nights.carried_files(release)
     facts = release_facts(planned, release.identity, now, release.measured.figures, release.checks, series, carried)
     published = publish(
@@ -254,7 +253,7 @@ def publish_release(release: Release) -> str:
         facts,
         staged_parts(release.work, release.checked),
         replace=release.replace,
-        upload_all=lambda *what: _upload(release, *what),
+        upload_all=upload_all,
         before_upload=lambda layout, attempt: nights.note_upload(release, layout, attempt),
         before_commit=lambda manifest: nights.commit(release, manifest),
         on_commit=release.note_commit,
@@ -292,10 +291,6 @@ def _merged_wholly(release: Release) -> list[str]:
         f"all {report.keys} blocking keys were merged into one, so that every record has the same labels: "
         f"k={release.spec.k} is more than they allow; lower k, or block by fewer columns"
     ]
-
-
-def _upload(release: Release, output: Store, uploads: Sequence[Upload]) -> None:
-    release.workers.map(run_upload, [(output, upload) for upload in uploads], "upload")
 
 
 def report(release: Release) -> str:
@@ -361,7 +356,7 @@ def run_stage(wanted: Stage, release: Release) -> StageOutcome | None:
         raise
     except StorageError:
         # An identical run may have been faster: it publishes the same release and removes the work that both shared.
-        if _is_published(release, True):
+        if _find_published(release, True):
             return None
         raise
     except Exception as error:
@@ -394,3 +389,33 @@ def run_until(last: str, release: Release, run: Callable[[Stage, Release], objec
     """Run the stages up to and including ``last``, each by ``run``, or as it is."""
     wanted = STAGES[: [stage.name for stage in STAGES].index(last) + 1]
     run_healing(release, lambda: [(run or run_stage)(stage, release) for stage in wanted])
+
+
+#: The same work may be found damaged so often in one run.
+_MOST_DAMAGES = 3
+
+
+def run_healing(release: Release, stages: Callable[[], object]) -> None:
+    """Run the stages, with a sign of life while they last; from the first again where work is damaged.
+
+    What is damaged is made again by those who made it, and what is not damaged is found done.
+
+    Raises:
+        StorageError: the same work is damaged each time it is made.
+    """
+    times: Counter[Place] = Counter()
+    with release.running:
+        while True:
+            try:
+                stages()
+                return
+            except DamagedWorkError as damage:
+                places = damage.places or (("publish", 0),)
+                times.update(places)
+                if max(times[place] for place in places) > _MOST_DAMAGES:
+                    raise StorageError(
+                        f"{release.work}: what is written to the work area does not stay as it was written; check its "
+                        "disk, or choose another work area, then run again"
+                    ) from None
+                release.forget(damage.places)
+                release.progress.say(f"{len(places)} pieces of work were damaged or gone; they are made again")

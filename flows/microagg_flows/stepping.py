@@ -28,7 +28,6 @@ from microagg_flows.clusters import executor_for
 from microagg_flows.executors import InProcess, Item, OnceCompiled, Result
 from microagg_flows.progress import Progress, awaited
 from microagg_flows.record import RunRecord
-from microagg_flows.release import Release, new_release
 from microagg_flows.releasing import Order, Settled, now
 from microagg_flows.stages import STAGES, run_stage, run_until
 
@@ -49,13 +48,7 @@ def _parsed(data: bytes, run: Run) -> tuple[dict[str, Any], Task]:
 
 
 def read_task(run: Run, step: str, number: int) -> Task:
-    """The task of a step of a run.
-
-    Raises:
-        SpecError: there is no such step, run or number, or what comes before the step is not done.
-        StorageError: what was written down is damaged.
-        ClusterError: this machine has other software than the run was begun with.
-    """
+    """Read the task of a step of a run, unless this machine would make another release of it."""
     if step not in steps():
         raise SpecError(f"there is no step {step!r} with tasks; there are: {', '.join(steps())}")
     if not is_name(run.key) or not run.work.list(run.layout.folder):
@@ -87,7 +80,7 @@ def _missing(run: Run, step: str, number: int) -> SpecError | StorageError:
 
 
 def as_ranges(numbers: Iterable[int]) -> str:
-    """Numbers as job arrays of batch systems want them.
+    """Write numbers as job arrays of batch systems want them.
 
     >>> as_ranges([3, 0, 1, 2, 7])
     '0-3,7'
@@ -106,7 +99,7 @@ _AT_ONCE = 16
 
 
 class TasksLeftError(MicroaggError):
-    """A stage cannot go on before somebody has done these tasks: no trouble, but the end of what can be done here."""
+    """An end without trouble: a stage cannot go on before somebody has done these tasks."""
 
     kind = "tasks left"
 
@@ -115,29 +108,23 @@ class TasksLeftError(MicroaggError):
         self.step, self.numbers, self.n_tasks = step, numbers, n_tasks
 
 
-class HandingOut:
-    """Tasks are written down for others; what is no task, such as copying a file to the output, is done here.
-
-    Args:
-        progress: where the user looks.
-        run: the key of the run that is to go on; None where any may begin.
-    """
+class HandingOut(InProcess):
+    """Write tasks down for others; what is no task, such as copying a file to the output, is done here."""
 
     def __init__(self, progress: Progress, run: str | None) -> None:
-        self.progress = progress
+        """Hand out the tasks of the run with this key; None: of any."""
+        super().__init__(progress)
         self._run = run
-        self._here = InProcess(progress)
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item], what: str) -> list[Result]:
-        """The receipts of tasks; of other items, what the function returns.
+        """Find the receipts of tasks; of other items, what the function returns.
 
         Raises:
             TasksLeftError: some of the tasks are not done.
-            SpecError: they are those of another run.
         """
         tasks = [item for item in items if isinstance(item, Task)]
         if len(tasks) < len(items):
-            return self._here.map(function, items, what)
+            return super().map(function, items, what)
         if self._run is not None and any(task.run.key != self._run for task in tasks):
             raise SpecError(
                 f"--run: the spec, its input, the release's id or the software is not that of run {self._run!r} any "
@@ -149,9 +136,6 @@ class HandingOut:
         if left:
             raise TasksLeftError(what, left, len(tasks))
         return receipts
-
-    def memory_per_task(self) -> int | None:
-        return None
 
 
 def _receipt_or_written(task: Task) -> Receipt | None:
@@ -168,7 +152,7 @@ def _receipt_or_written(task: Task) -> Receipt | None:
     return None
 
 
-def withdraw(run: Run) -> None:
+def _withdraw(run: Run) -> None:
     """After a failure the gate has to look again: have its tasks handed out anew."""
     for step in steps().values():
         if step.is_gate:
@@ -195,13 +179,13 @@ class Standing:
 
 
 def go_on(stage: str, order: Order, run: str | None, record: RunRecord) -> Standing:
-    """Do the flow's half of all stages up to one, as far as the tasks are done that they stand on.
-
-    Raises:
-        SpecError: there is no such stage, or ``run`` is another run than the one that the spec describes.
-        MicroaggError: what a stage raises.
-    """
-    _refuse_unknown(stage)
+    """Do the flow's half of all stages up to one, as far as the tasks are done that they stand on."""
+    stages = [known.name for known in STAGES]
+    if stage not in stages:
+        among = f"name one of the stages: {', '.join(stages)}"
+        if stage in steps():
+            raise SpecError(f"{stage} is done task by task and takes --number; without it, {among}")
+        raise SpecError(f"there is no stage {stage!r}; {among}")
     tonight = Settled.of(order, now())
     record.begin(tonight.spec, tonight.id)
     spec, progress = tonight.spec, record.progress
@@ -210,46 +194,25 @@ def go_on(stage: str, order: Order, run: str | None, record: RunRecord) -> Stand
         start_compiling(spec.algorithm.name, spec.effort, spec.k, say=progress.say) as compiling,
     ):
         workers = OnceCompiled(HandingOut(progress, run), compiling)
-        release = record.release = new_release(spec, workers, tonight.id, order.replace, tonight.moment)
+        release = record.release = tonight.release(workers)
         release.running.goes_on = True
-        return _standing(stage, release, record)
-    # Whatever failed then is in the record's note: the release is published, and nothing is left to do.
+        try:
+            run_until(stage, release, record.following(run_stage))
+        except TasksLeftError as left:
+            progress.say(left.message)
+            return Standing(release.key, left.step, as_ranges(left.numbers), left.n_tasks, len(left.numbers))
+        except MicroaggError:
+            if release.key:
+                _withdraw(release.run)
+            raise
+    # Whatever failed once the release was finished is in the record's note, and nothing is left to do.
     return Standing(release.key)
-
-
-def _standing(stage: str, release: Release, record: RunRecord) -> Standing:
-    try:
-        run_until(stage, release, record.following(run_stage))
-    except TasksLeftError as left:
-        release.progress.say(left.message)
-        return Standing(release.key, left.step, as_ranges(left.numbers), left.n_tasks, len(left.numbers))
-    except MicroaggError:
-        if release.key:
-            withdraw(release.run)
-        raise
-    return Standing(release.key)
-
-
-def _refuse_unknown(stage: str) -> None:
-    names = [one.name for one in STAGES]
-    if stage in names:
-        return
-    among = f"name one of the stages: {', '.join(names)}"
-    if stage in steps():
-        raise SpecError(f"{stage} is done task by task and takes --number; without it, {among}")
-    raise SpecError(f"there is no stage {stage!r}; {among}")
 
 
 def do_task(
     step: str, number: int, run: str, spec_path: str, progress: Progress, settings: Sequence[str] = ()
 ) -> Receipt:
-    """Do a task that was written down, or find that it is done; whatever cluster the spec names, this process does it.
-
-    Raises:
-        SpecError: there is no such task.
-        StorageError: what it reads is damaged; whoever made that has to make it again.
-        MicroaggError: what the task raises.
-    """
+    """Do a task that was written down, or find that it is done, in this process whatever cluster the spec names."""
     spec = load_spec(spec_path, settings)
     task = read_task(Run(work_store(spec), run), step, number)
     here = spec.model_copy(update={"cluster": NoCluster()})

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -26,20 +25,12 @@ from microagg_flows.release import Release
 _NIGHT = "of a night of a series nothing is expected, as its survivors are not grouped again"
 
 
-@dataclass(frozen=True)
-class Trials:
-    """What came of some settings, and why of others nothing did."""
-
-    made: tuple[Trial, ...] = ()
-    left_out: tuple[tuple[Setting, str], ...] = ()
+#: A setting of which nothing came, and why.
+LeftOut = tuple[Setting, str]
 
 
 def expect_release(release: Release, *, for_page: bool = False) -> Expectation:
-    """Group some of what was planned, for the k asked and its neighbours, and measure it.
-
-    Raises:
-        MicroaggError: always one of ours.
-    """
+    """Group some of what was planned, for the k asked and its neighbours, and measure it."""
     try:
         with awaited(release.progress, "what is to be expected"):
             expected, left_out = ((), (_NIGHT,)) if release.has(MARKS) else _neighbours_tried(release, for_page)
@@ -53,19 +44,19 @@ def expect_release(release: Release, *, for_page: bool = False) -> Expectation:
 
 def draw_neighbours(release: Release, for_page: bool) -> tuple[Drawn, tuple[str, ...]]:
     """Draw the blocks on which the k asked and its neighbours are tried; say why others are not, if they are not."""
-    spec, keys = release.spec, blocking_keys(release)
+    spec, keys = release.spec, counted_keys(release.written(KEYS))
     alone = only_asked(keys, spec.k)
     ks = (spec.k,) if alone else neighbours(spec.k)
     budget = Budget(PAGE_ROWS if for_page else MOST_ROWS, SECONDS / len(ks))
-    return _drawn(release, keys, [Setting.of(spec, k) for k in ks], budget), tuple(filter(None, [alone]))
+    return drawn_blocks(release, keys, [Setting.of(spec, k) for k in ks], budget), tuple(filter(None, [alone]))
 
 
 def _neighbours_tried(release: Release, for_page: bool) -> tuple[tuple[Expected, ...], tuple[str, ...]]:
     """Try the k asked and its neighbours; say why some k have no figures."""
     drawn, alone = release.drawn if for_page and release.drawn else draw_neighbours(release, for_page)
-    trials = _tried(release, drawn)
-    left_out = (*alone, *(f"k={setting.k}: {reason}" for setting, reason in trials.left_out))
-    return tuple(_as_planned(release, trial.expected) for trial in trials.made if trial.expected), left_out
+    made, without = try_blocks(release, drawn)
+    left_out = (*alone, *(f"k={setting.k}: {reason}" for setting, reason in without))
+    return tuple(_as_planned(release, trial.expected) for trial in made if trial.expected), left_out
 
 
 def _as_planned(release: Release, expected: Expected) -> Expected:
@@ -76,26 +67,18 @@ def _as_planned(release: Release, expected: Expected) -> Expected:
     return dataclasses.replace(expected, whole_seconds=significant(report.seconds * expected.pace, 3))
 
 
-def blocking_keys(release: Release) -> pa.Table:
-    """Read the keys that were counted, of all input parts."""
-    return counted_keys(release.written(KEYS))
+def drawn_blocks(release: Release, keys: pa.Table, settings: Sequence[Setting], budget: Budget) -> Drawn:
+    """Draw blocks of a planned release, or take all, for each setting."""
+    plan = release.planned
+    return draw_blocks(Surveyed(plan.context, plan.survey, keys, release, release.hold), settings, budget)
 
 
-def try_settings(release: Release, keys: pa.Table, settings: Sequence[Setting], budget: Budget) -> Trials:
-    """Have workers group some of a planned release's blocks, or all, by each setting."""
-    return _tried(release, _drawn(release, keys, settings, budget))
-
-
-def _tried(release: Release, drawn: Drawn) -> Trials:
+def try_blocks(release: Release, drawn: Drawn) -> tuple[tuple[Trial, ...], tuple[LeftOut, ...]]:
+    """Have workers group the blocks that were drawn; return what came of it, and why of some settings nothing did."""
     made = _made(release, drawn) if drawn.trials else ()
     pairs = zip(drawn.trials, made, strict=True)
     without = [(planned.setting, trial.reason) for planned, trial in pairs if trial.expected is None]
-    return Trials(tuple(trial for trial in made if trial.expected), (*drawn.left_out, *without))
-
-
-def _drawn(release: Release, keys: pa.Table, settings: Sequence[Setting], budget: Budget) -> Drawn:
-    plan = release.planned
-    return draw_blocks(Surveyed(plan.context, plan.survey, keys, release, release.hold), settings, budget)
+    return tuple(trial for trial in made if trial.expected), (*drawn.left_out, *without)
 
 
 def _made(release: Release, drawn: Drawn) -> tuple[Trial, ...]:

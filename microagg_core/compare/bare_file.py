@@ -119,14 +119,15 @@ def read_columns(url: str, names: Sequence[str]) -> pd.DataFrame:
     """
     form, source = input_format(Input(url=url)), Input(url=url)
     source = form.with_guessed_types(source)
-    schema = form.schema(source)
+    listing = list_input(source)
+    schema = listing.schema
     unknown = [name for name in names if name not in schema.names]
     if unknown:
         raise SpecError(f"--quasi-identifiers: {url} has no column {unknown[0]!r}; it has {', '.join(schema.names)}")
     wanted = tuple(names) or tuple(f.name for f in schema if _is_compared(f.type))
     if not wanted:
         raise DataError(f"{url} has no column of numbers or dates to compare algorithms on")
-    tables = [t for part in list_input(source).parts for t in read_part(part, source, wanted)]
+    tables = [t for part in listing.parts for t in read_part(part, source, wanted)]
     if not tables:
         raise DataError(f"{url} has no records")
     table: pd.DataFrame = pa.concat_tables(tables).to_pandas(types_mapper=pd.ArrowDtype)

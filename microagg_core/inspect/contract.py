@@ -1,10 +1,7 @@
 """What an inspection is: it notes something of released files and of the input, notes add up, and their sum is judged.
 
-A worker reads a file that would be published, or a batch of the input, and every inspection notes what it wants to know
-of it; the flow adds the notes of all files, and of all parts of the input, and has each inspection say what they come
-to. So any figure is the same however rows lie in files, but for the last digits of floats. Notes are frozen dataclasses
-of plain values and tables. They lie in the private work area, and may hold values of records; what a check says of them
-may not.
+A worker notes, the flow adds up and judges: any figure is the same however rows lie in files, but for the last digits
+of floats. Notes lie in the private work area, and may hold values of records; what a check says of them may not.
 """
 
 from __future__ import annotations
@@ -13,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -134,20 +131,16 @@ class InputBatch:
     values: tuple[NDArray[Any], ...]
 
 
-class Addable(Protocol):
-    def __add__(self: N, other: N) -> N: ...
-
-
-N = TypeVar("N", bound=Addable)
+N = TypeVar("N")
 
 
 class Inspection(ABC, Generic[N]):
-    """Something to be known of a release, with notes of the class ``notes``."""
+    """Something to be known of a release, with notes of the type ``notes``, see :mod:`microagg_core.inspect.notes`."""
 
     #: A check of the gate, a measure of risk, or something else: names are told apart within a family.
     family: ClassVar[str]
     name: ClassVar[str]
-    notes: type[N]
+    notes: ClassVar[Any]
     #: Whether files of survivors are looked at too, whose values come from earlier releases and not from the input.
     of_survivors: ClassVar[bool] = False
 
@@ -176,11 +169,7 @@ class GateCheck(Inspection[N]):
 
     @abstractmethod
     def note(self, file: ReleasedFile) -> N:
-        """Note what is to be known of a released file."""
-
-    @abstractmethod
-    def nothing(self, promise: Promise) -> N:
-        """The notes of no file, or of no record of the input."""
+        """Note what is to be known of a released file, which may be empty."""
 
     @abstractmethod
     def judge(self, promise: Promise, released: N, expected: N) -> Check | None:
@@ -280,9 +269,6 @@ class Limit(GateCheck[Shown]):
 
     def shown(self, file: ReleasedFile) -> dict[str, float | None]:
         return {column: self.show(file.exposure, column) for column in self.limits(file.promise.protection)}
-
-    def nothing(self, promise: Promise) -> Shown:
-        return Shown(0, {}, self.how)
 
     def shares(self, total: Shown) -> dict[str, float | None]:
         """Turn the notes of a release into figures: sums become shares of its records."""

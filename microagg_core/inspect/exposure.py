@@ -70,6 +70,10 @@ class AskedRecords:
     #: How wide a rank interval around each released value would have to be, see :func:`interval_widths`.
     widths: Floats
 
+    @classmethod
+    def nobody(cls, p: int) -> AskedRecords:
+        return cls(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((0, p)), np.zeros((0, p)))
+
 
 @dataclass(frozen=True)
 class Exposure:
@@ -85,9 +89,9 @@ class Exposure:
     means: Floats
     missing: Bools
     confidential: tuple[ConfidentialValues, ...]
-    #: None where the input's quasi-identifiers are not at hand: survivors of a series keep what was released of them.
-    asked: AskedRecords | None = None
-    #: For each quasi-identifier, hashes of the input's values, row by row.
+    asked: AskedRecords
+    #: For each quasi-identifier, hashes of the input's values, row by row; None where these are not at hand and nobody
+    #: is asked: survivors of a series keep what was released of them.
     originals: tuple[UInt64s, ...] | None = None
     seed: int = 0
 
@@ -120,8 +124,7 @@ class Exposure:
 
     @cached_property
     def sought(self) -> Sought:
-        own = np.zeros(0, dtype=np.int64) if self.asked is None else self.groups[self.asked.rows]
-        return Sought.of(self.means, self.missing, self.labels, self.sizes, own)
+        return Sought.of(self.means, self.missing, self.labels, self.sizes, self.groups[self.asked.rows])
 
     def sum_by_label(self, of_groups: NDArray[Any]) -> NDArray[Any]:
         """Sums over the combinations of each label."""
@@ -164,7 +167,7 @@ def expose(
     offsets, missing = _released_offsets(encoding, shown)
     means = encoding.standardize(offsets, missing)
     values = tuple(_confidential(table, name, distribution) for name, distribution in confidential.items())
-    exposure = Exposure(names, groups, labels, means, missing, values, seed=seed)
+    exposure = Exposure(names, groups, labels, means, missing, values, AskedRecords.nobody(len(names)), seed=seed)
     if origins is None:
         return exposure
     rows = np.flatnonzero(is_asked(records, asking, seed)) if asking < 1.0 else np.arange(len(records))

@@ -1,15 +1,7 @@
 """The gate: what would be published, as re-read from its files, compared with the input, as re-read from its own.
 
-It knows nothing of groups. From the files it recounts combinations, columns, types, nulls and means. From the input, as
-re-read after the survey, it learns what should be there: each record's blocking and confidential values, and its own
-quasi-identifiers, hashed together with the private record number, must add up to the same sums on both sides. So what
-lies beside a file is known to be the input's, and no released value may lie outside the range that came in among the
-records that share its combination. Any difference stops the release.
-
-All inspections look at a file in one pass: the checks (:mod:`microagg_core.inspect.checks`), the limits of what is
-demanded besides k (:mod:`microagg_core.inspect.limits`), the measures of risk (:mod:`microagg_core.inspect.risk`), and
-the portrait. A new one is a file in one of these folders. Here are those that come before all others, which can look
-only at files of the declared columns.
+It knows nothing of groups. All inspections of the folders checks, limits, risk and portrait look at a file in one pass.
+Here are the checks that come before all others, which can look only at files of the declared columns.
 """
 
 from __future__ import annotations
@@ -19,12 +11,23 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
+from microagg_core.data.tables.slices import RECORD
 from microagg_core.errors import GateError
 from microagg_core.inspect.check import Check
-from microagg_core.inspect.contract import GateCheck, InputBatch, Inspection, Limit, Promise, ReleasedFile, RiskMeasure
-from microagg_core.inspect.notes import Notes, total
+from microagg_core.inspect.contract import (
+    GateCheck,
+    InputBatch,
+    Inspection,
+    Limit,
+    N,
+    Promise,
+    ReleasedFile,
+    RiskMeasure,
+)
+from microagg_core.inspect.notes import Notes, added, total
 from microagg_core.registry import classes
 
 T = TypeVar("T")
@@ -54,8 +57,12 @@ def inspections() -> tuple[Inspection[Any], ...]:
     return (*checks(), *_members("risk", Inspection), *_members("portrait", Inspection))
 
 
-def note_types() -> dict[str, type[Any]]:
-    return {inspection.key: inspection.notes for inspection in inspections()}
+def notes_to_bytes(notes: Notes) -> bytes:
+    return notes.to_bytes({inspection.key: inspection.notes for inspection in inspections()})
+
+
+def notes_from_bytes(data: bytes) -> Notes:
+    return Notes.from_bytes(data, {inspection.key: inspection.notes for inspection in inspections()})
 
 
 def note_file(file: ReleasedFile) -> Notes:
@@ -84,7 +91,7 @@ class PartNotes:
             before = self._by_key.get(inspection.key)
             notes = inspection.note_input(batch, before)
             if notes is not None:
-                self._by_key[inspection.key] = notes if before is None else before + notes
+                self._by_key[inspection.key] = notes if before is None else added(before, notes)
 
     def finished(self) -> Notes:
         return Notes(self.rows, self._by_key)
@@ -99,11 +106,7 @@ class Inspected:
 
     @classmethod
     def of(cls, arrivals: Iterable[Notes], survivors: Iterable[Notes] = ()) -> Inspected:
-        """Add the notes of files up.
-
-        Raises:
-            KeyError: a check noted nothing of a file that it can look at.
-        """
+        """Add the notes of files up; a KeyError where a check noted nothing of a file that it can look at."""
         keys = [check.key for check in checks()]
         of_all = [check.key for check in checks() if check.judges_survivors]
         return cls(
@@ -139,19 +142,23 @@ def make_checks(promise: Promise, files: Inspected, parts: Notes) -> list[Check]
 
 
 def _judged(check: GateCheck[Any], promise: Promise, files: Inspected, parts: Notes) -> Check | None:
-    nothing = check.nothing(promise)
+    nothing = nothing_noted(check, promise)
     released = files.arrivals.by_key.get(check.key, nothing)
     if check.judges_survivors and check.key in files.survivors.by_key:
-        released = released + files.survivors.by_key[check.key]
+        released = added(released, files.survivors.by_key[check.key])
     return check.judge(promise, released, parts.by_key.get(check.key, nothing))
 
 
-def refuse_failed(outcomes: Sequence[Check]) -> None:
-    """Stop the release if any check failed.
+def nothing_noted(check: GateCheck[N], promise: Promise) -> N:
+    """Note what a check notes of an empty file: where there is no file, and no record of the input."""
+    came = {f"q{j}": pa.array([], kind.source_type) for j, kind in enumerate(promise.kinds)}
+    origins = pa.table({RECORD: pa.array([], pa.int64()), **came})
+    table = promise.schema.released_schema.empty_table()
+    return check.note(ReleasedFile(promise, table, origins, np.zeros(0, dtype=np.int64)))
 
-    Raises:
-        GateError: naming the checks that failed.
-    """
+
+def refuse_failed(outcomes: Sequence[Check]) -> None:
+    """Stop the release if any check failed."""
     failed = [check for check in outcomes if not check.passed]
     if failed:
         details = "; ".join(f"{check.name}: {check.detail}" for check in failed)

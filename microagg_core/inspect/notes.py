@@ -1,10 +1,13 @@
-"""Notes of files, or of parts of the input: by the names of inspections, added up, and written as one object each."""
+"""Notes of files, or of parts of the input: by the names of inspections, added up, and written as one object each.
+
+Notes of an inspection are plain values, tuples and mappings of them, frozen dataclasses, and what says how it is added.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Annotated, Any, TypeAlias
 
 import pyarrow as pa
@@ -17,10 +20,10 @@ from microagg_core.plain import from_plain, to_plain
 
 @dataclass(frozen=True)
 class InTable:
-    """Marks a field of notes that is written as an Arrow table, behind all that is plain."""
+    """Marks notes, or a field of them, as written in an Arrow table, behind all that is plain."""
 
-    table_of: Callable[[Any], pa.Table]
-    from_table: Callable[[pa.Table], Any]
+    table_of: Callable[[Any], pa.Table] = lambda table: table
+    from_table: Callable[[pa.Table], Any] = lambda table: table
 
     def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
         write = core_schema.plain_serializer_function_ser_schema(self._write, info_arg=True)
@@ -34,11 +37,24 @@ class InTable:
         return self.from_table(read_slice(info.context[value]))
 
 
-def _itself(table: pa.Table) -> pa.Table:
-    return table
+PlainTable: TypeAlias = Annotated[pa.Table, InTable()]
 
 
-PlainTable: TypeAlias = Annotated[pa.Table, InTable(_itself, _itself)]
+def added(a: Any, b: Any) -> Any:
+    """Add notes: mappings, tuples and dataclasses part by part, tables behind each other, all else by ``+``.
+
+    >>> added(({"x": 1}, 2), ({"x": 10}, 20))
+    ({'x': 11}, 22)
+    """
+    if isinstance(a, pa.Table):
+        return pa.concat_tables([a, b], promote_options="default")  # files of survivors have fewer columns
+    if isinstance(a, Mapping):
+        return {key: added(a[key], b[key]) for key in a}
+    if isinstance(a, tuple):
+        return tuple(added(*pair) for pair in zip(a, b, strict=True))
+    if is_dataclass(a) and not hasattr(a, "__add__") and not isinstance(a, type):
+        return replace(a, **{part.name: added(getattr(a, part.name), getattr(b, part.name)) for part in fields(a)})
+    return a + b
 
 
 @dataclass(frozen=True)
@@ -56,26 +72,21 @@ class Notes:
         return self.numbered and not self.wrong_columns
 
     def __add__(self, other: Notes) -> Notes:
-        by_key = dict(self.by_key)
-        for key, notes in other.by_key.items():
-            by_key[key] = by_key[key] + notes if key in by_key else notes
+        by_key = {**self.by_key, **other.by_key}
+        by_key |= {key: added(self.by_key[key], other.by_key[key]) for key in self.by_key.keys() & other.by_key.keys()}
         wrong = tuple(sorted({*self.wrong_columns, *other.wrong_columns}))
         return Notes(self.rows + other.rows, by_key, wrong, self.numbered and other.numbered)
 
-    def to_bytes(self) -> bytes:
-        """Write a line of JSON, and behind it the tables."""
+    def to_bytes(self, types: Mapping[str, Any]) -> bytes:
+        """Write a line of JSON, and behind it the tables; ``types`` are those of the notes by their keys."""
         tables: list[bytes] = []
-        by_key = {key: to_plain(notes, tables) for key, notes in self.by_key.items()}
+        by_key = {key: to_plain(notes, tables, types[key]) for key, notes in self.by_key.items()}
         plain = [self.rows, by_key, self.wrong_columns, self.numbered, [len(table) for table in tables]]
         return b"".join([json.dumps(plain, separators=(",", ":")).encode(), b"\n", *tables])
 
     @classmethod
-    def from_bytes(cls, data: bytes, types: Mapping[str, type[Any]]) -> Notes:
-        """Inverse of :meth:`to_bytes`; ``types`` are the classes of the notes by their keys.
-
-        Raises:
-            KeyError: notes of an inspection that is not there.
-        """
+    def from_bytes(cls, data: bytes, types: Mapping[str, Any]) -> Notes:
+        """Inverse of :meth:`to_bytes`; a KeyError for an inspection that is not there."""
         end = data.index(b"\n") + 1
         rows, by_key, wrong, numbered, lengths = json.loads(data[:end])
         tables = []

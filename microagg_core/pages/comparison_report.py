@@ -24,10 +24,10 @@ from microagg_core.compare.grid import reasons_by_name
 from microagg_core.compare.trial import Expected
 from microagg_core.inspect.disclosures import Disclosure
 from microagg_core.pages.plots import risk_svg
+from microagg_core.pages.risk_report import Rows
 from microagg_core.pages.words import NONE, duration, percent_in_words
 from microagg_core.plain import to_plain
 
-EXPECTED_HEADER = ("k", "withheld", "loss", "right group", "right record", "value certain", "CPU")
 _STYLE = """
 body { font: 16px/1.45 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #111; }
 figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; }
@@ -41,8 +41,6 @@ pre { background: #f2f2f2; padding: .75rem 1rem; overflow-x: auto; }
 """
 
 _PICTURE = "Risk against loss, a mark for each setting; the tables below have all figures"
-
-Rows = list[tuple[str, ...]]
 
 
 def comparison_document(comparison: ReleaseComparison) -> dict[str, Any]:
@@ -335,8 +333,9 @@ class Expectation:
         """Say what the table means, its columns first."""
         return [*self._of_asked(), *self._of_larger(), *self._limits()]
 
-    def rows(self) -> list[tuple[str, ...]]:
-        return [
+    def table(self) -> Rows:
+        """Tabulate what is expected of each k, the header first."""
+        rows = [
             (
                 f"{one.k}{' asked' if one.k == self.k else ''}",
                 f"{one.withheld:,}",
@@ -348,6 +347,7 @@ class Expectation:
             )
             for one in self.expected
         ]
+        return [("k", "withheld", "loss", "right group", "right record", "value certain", "CPU"), *rows]
 
     @property
     def worst(self) -> str | None:

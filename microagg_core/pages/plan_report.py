@@ -281,7 +281,6 @@ def unwise(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
 
 # --- A forecast -------------------------------------------------------------------------------------------------
 
-STAGE_HEADER = ("stage", "wall", "tasks", "CPU", "flow alone", "of all worker time")
 #: What the losses are called.
 _LOSSES = {
     "computing": "computing",
@@ -344,7 +343,8 @@ def forecast_rows(one: Forecast) -> list[tuple[str, str]]:
 
 
 def forecast_stages(one: Forecast) -> list[tuple[str, ...]]:
-    return [
+    """Tabulate what each stage takes, the header first."""
+    rows = [
         (
             stage.name,
             time_in_words(stage.seconds),
@@ -355,6 +355,7 @@ def forecast_stages(one: Forecast) -> list[tuple[str, ...]]:
         )
         for stage in one.stages
     ]
+    return [("stage", "wall", "tasks", "CPU", "flow alone", "of all worker time"), *rows]
 
 
 def loss_rows(one: Forecast) -> list[tuple[str, str]]:

@@ -1,17 +1,25 @@
-"""A finished release as a document for programs, a table for a terminal, and markdown for Prefect.
+"""A finished release as a document for programs, a table for a terminal, and markdown for Prefect; a run's results too.
 
-Only what the manifest publishes and how long things took: nothing here is private.
+Only what the manifest publishes and how long things took: nothing here is private, as it leaves the work area.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from microagg_core.group.metrics.figures import CorrelationChange, Figures
 from microagg_core.group.metrics.statistics import readable
-from microagg_core.pages.words import markdown_cell, markdown_pairs, size_in_words
+from microagg_core.pages.words import (
+    NONE,
+    duration,
+    markdown_cell,
+    markdown_pairs,
+    markdown_paragraph,
+    markdown_table,
+    size_in_words,
+)
 from microagg_core.plain import to_plain
 from microagg_core.release.publish import Published
 
@@ -152,47 +160,98 @@ _PROMISES = {"trace": "trace-k", "trace+changes": "trace-k and change-k"}
 _WRITTEN = {None: "", "the column's": "", "seconds": " s"}
 
 
-def attribute_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
+def attribute_table(losses: Figures) -> list[tuple[str, ...]]:
     """Format each attribute: name, loss, IL1s, mean and deviation of what is released, and the variance kept.
 
     The deviation is in the unit of the column's kind: days for dates, seconds for timestamps, and mostly, as the mean,
     the column's own.
 
     >>> figures = {"unit": "days", "l_sse": 1.5, "il1s": 0.1, "mean": "2000-01-31", "variance": 9.0}
-    >>> attribute_rows({"losses": {"attributes": {"born": {**figures, "variance_kept": 98.5}}}})
-    [('born', '1.5 %', '0.1', '2000-01-31', '3 days', '98.5 %')]
+    >>> attribute_table(Figures.model_validate({"attributes": {"born": {**figures, "variance_kept": 98.5}}}))[1]
+    ('born', '1.5 %', '0.1', '2000-01-31', '3 days', '98.5 %')
     """
-    attributes = Figures.model_validate(document["losses"]).attributes or {}
-    return [
+    rows = [
         (
             name,
             _shown(a.l_sse, " %"),
             _shown(a.il1s),
             _shown(a.mean if a.mean is None or isinstance(a.mean, str) else readable(a.mean)),
-            _shown(_deviation(a.variance), _WRITTEN.get(a.unit, f" {a.unit}")),
+            _shown(None if a.variance is None else readable(math.sqrt(a.variance)), _WRITTEN.get(a.unit, f" {a.unit}")),
             _shown(a.variance_kept, " %"),
         )
-        for name, a in attributes.items()
+        for name, a in (losses.attributes or {}).items()
     ]
-
-
-def _deviation(variance: float | None) -> str | None:
-    return None if variance is None else readable(math.sqrt(variance))
+    return [("quasi-identifier", "L_SSE", "IL1s", "mean", "deviation", "variance kept"), *rows]
 
 
 def _shown(figure: float | str | None, unit: str = "") -> str:
     return "-" if figure is None else f"{figure}{unit}"
 
 
-ATTRIBUTE_HEADER = ("quasi-identifier", "L_SSE", "IL1s", "mean", "deviation", "variance kept")
-
-
 def as_markdown(document: dict[str, Any]) -> str:
     """Format the document as markdown; names of columns are escaped, values of records are not in it."""
     title = f"# Release {document['id']}, revision {document['revision']}"
-    lines = [title, "", *markdown_pairs(summary_rows(document))]
-    attributes = attribute_rows(document)
-    if attributes:
-        lines += ["", "| " + " | ".join(ATTRIBUTE_HEADER) + " |", "| --- |" + " ---: |" * (len(ATTRIBUTE_HEADER) - 1)]
-        lines += ["| " + " | ".join(markdown_cell(text) for text in row) + " |" for row in attributes]
-    return "\n".join(lines) + "\n"
+    table = markdown_table(attribute_table(Figures.model_validate(document["losses"])))
+    return "\n".join([title, "", *markdown_pairs(summary_rows(document)), *table]) + "\n"
+
+
+#: Figures of a run's results that have an estimate, and what they are called.
+_COMPARED = (
+    ("time, as of the last release", "wall_seconds", duration),
+    ("CPU of tasks, as of the last release", "cpu_seconds", duration),
+    ("time in kernels", "kernel_seconds", duration),
+    ("memory of a worker", "memory_bytes", size_in_words),
+    ("rows in memory, files", "release_bytes", size_in_words),
+)
+
+
+def compared_rows(results: Mapping[str, Any] | None) -> list[tuple[str, str, str]]:
+    """Format estimates beside what they came to; rows without either are left out.
+
+    >>> compared_rows({"kernel_seconds": {"estimate": 1.234567, "actual": None}})
+    [('time in kernels', '1.2 s', '–')]
+    """
+    rows = []
+    for name, field, in_words in _COMPARED:
+        figures = (results or {}).get(field) or {}
+        cells = [figures.get(which) for which in ("estimate", "actual")]
+        if cells != [None, None]:
+            estimate, actual = (NONE if figure is None else in_words(figure) for figure in cells)
+            rows.append((name, estimate, actual))
+    return rows
+
+
+def compared_markdown(results: Mapping[str, Any]) -> str:
+    """Format estimates beside what they came to as a table; empty where there is nothing to compare."""
+    return "".join(f"{line}\n" for line in markdown_table([("", "estimate", "actual"), *compared_rows(results)]))
+
+
+def results_markdown(results: Mapping[str, Any]) -> str:
+    """Describe a run that released nothing."""
+    title = " ".join(word for word in (results["series"], results["id"]) if word) or "a release"
+    outcome, code = results["outcome"], results["exit_code"]
+    rows = [
+        ("outcome", outcome + (f" (exit {code})" if code is not None else "")),
+        ("stage", results["stage"]),
+        *(("note", warning) for warning in results["warnings"]),
+        ("began", results["started"]),
+        ("ended", results["ended"]),
+    ]
+    sentences = (("what happened", results["sentence"]), ("what to do", results["what_to_do"]))
+    lines = [line for name, text in sentences if text for line in markdown_paragraph(name, text)]
+    lines += ["", *markdown_pairs([(name, text) for name, text in rows if text])]
+    return "\n".join([f"# {markdown_cell(title)}: {outcome}", *lines]) + "\n" + compared_markdown(results)
+
+
+def stage_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Format a row for each stage, with as many digits as a person reads; without its sentence, which may be long."""
+    return [
+        {
+            "stage": str(stage["name"]),
+            "time": duration(stage["seconds"]),
+            "CPU of tasks": duration(stage["cpu_seconds"]),
+            "CPU of the flow": duration(stage["flow_cpu_seconds"]),
+            "peak of a worker": size_in_words(stage["peak_bytes"]) if stage["peak_bytes"] else NONE,
+        }
+        for stage in results["stages"]
+    ]

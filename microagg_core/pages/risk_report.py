@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from microagg_core.pages.words import NONE, percent_in_words
 
+#: Rows of a table, its header first.
+Rows: TypeAlias = list[tuple[str, ...]]
 #: Sentences at the end of a run; the command ``risk`` shows all figures.
 FIVE = 5
 #: The interval that a sentence is about, in deviations.
@@ -144,43 +146,40 @@ def _above(figure: float | None, chance: float | None) -> float:
     return (figure or 0.0) - (chance or 0.0)
 
 
-_LINKED = ("own_nearest", "expected_correct")
-INTRUDER_HEADER = ("who knows", "right group", "right record")
-
-
-def intruder_rows(figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def intruder_table(figures: Mapping[str, Any]) -> Rows:
+    """List how often the right group and the right record are found, by what somebody knows; the header first."""
     intruders = (figures.get("linkage") or {}).get("intruders", ())
-    return [
-        (_what(one, len(intruders[0]["knows"])), *(percent_in_words(one[what]) for what in _LINKED))
+    rows = [
+        (_what(one, len(intruders[0]["knows"])), *_percents(one, "own_nearest", "expected_correct"))
         for one in intruders
     ]
+    return [("who knows", "right group", "right record"), *rows]
 
 
-COLUMN_HEADER = ("confidential column", "certain", "by chance", "commonest value", "fewer than 3", "distance")
-
-
-def column_rows(figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def column_table(figures: Mapping[str, Any]) -> Rows:
     """List what is inferred of each confidential column: shares of records, and the largest distance of a group."""
-    return [
+    rows = [
         (
             name,
-            *(percent_in_words(one[what]) for what in ("records_certain", "by_chance", "commonest_value")),
+            *_percents(one, "records_certain", "by_chance", "commonest_value"),
             percent_in_words(one["fewer_than"]["3"]["records"]),
             NONE if one["largest_distance"] is None else f"{one['largest_distance']:.3g}",
         )
         for name, one in (figures.get("inference") or {}).items()
     ]
+    return [("confidential column", "certain", "by chance", "commonest value", "fewer than 3", "distance"), *rows]
 
 
-def near_rows(figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def near_table(figures: Mapping[str, Any]) -> Rows:
     """List how near to what is released each quasi-identifier lies, and all of them."""
     deviation = (figures.get("intervals") or {}).get("deviation") or {}
-    if not deviation:
-        return []
-    names = [*next(iter(deviation.values()))["columns"]]
-    rows = [(name, *(percent_in_words(of["columns"][name]) for of in deviation.values())) for name in names]
-    return [*rows, ("all of them", *(percent_in_words(of["all"]) for of in deviation.values()))]
+    intervals = deviation.values()
+    names = next(iter(intervals))["columns"] if deviation else ()
+    rows = [(name, *(percent_in_words(of["columns"][name]) for of in intervals)) for name in names]
+    if deviation:
+        rows.append(("all of them", *(percent_in_words(of["all"]) for of in intervals)))
+    return [("within so many deviations", *deviation), *rows]
 
 
-def near_header(figures: Mapping[str, Any]) -> tuple[str, ...]:
-    return ("within so many deviations", *((figures.get("intervals") or {}).get("deviation") or {}))
+def _percents(figures: Mapping[str, Any], *names: str) -> Iterator[str]:
+    return (percent_in_words(figures[name]) for name in names)

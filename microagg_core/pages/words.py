@@ -85,6 +85,18 @@ def markdown_pairs(rows: Sequence[tuple[str, str]]) -> list[str]:
     return lines
 
 
+def markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Write a table of figures in markdown, its header first, after a blank line; none where there is but the header.
+
+    >>> markdown_table([("x", "L_SSE"), ("a|b", "1 %")])
+    ['', '| x | L_SSE |', '| --- | ---: |', '| a\\\\|b | 1 % |']
+    """
+    if len(rows) < 2:
+        return []
+    header, *others = ("|" + "".join(f" {markdown_cell(cell)} |".replace("  ", " ") for cell in row) for row in rows)
+    return ["", header, "| --- |" + " ---: |" * (len(rows[0]) - 1), *others]
+
+
 def markdown_paragraph(name: str, text: str) -> list[str]:
     """Write a name and a text of any length as a markdown paragraph, line by line.
 

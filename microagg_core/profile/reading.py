@@ -15,8 +15,8 @@ from microagg_core.data.formats.options import CsvInput
 from microagg_core.data.formats.reading import (
     InputListing,
     InputPart,
+    count_rows,
     first_rows,
-    has_fewer_rows,
     input_format,
     list_input,
     read_part,
@@ -76,10 +76,8 @@ def sampled(source: Input) -> Sample:
         DataError: no rows, a damaged file, or lines that cannot be read with the input's options.
     """
     listing = list_input(source)
-    n_columns = max(1, len(listing.schema.names))
-    sample = None
-    if has_fewer_rows(source, min(MOST_ROWS, _MOST_CELLS // n_columns) + 1):
-        sample = _whole(listing, source)
+    most = min(MOST_ROWS, _MOST_CELLS // max(1, len(listing.schema.names)))
+    sample = _whole(listing, source) if count_rows(source, most + 1) <= most else None
     sample = sample or _some(_cut(listing, source), source)
     if not sample.table.num_rows:
         raise DataError(f"{shown(source.url)} has no records; check where it came from")

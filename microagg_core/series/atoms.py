@@ -12,20 +12,20 @@ or the atom of a unit, knows the range of the other too.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Bools, Ints, Pairs, ShortInts, UInt64s
-from microagg_core.data.tables.slices import to_bytes
-from microagg_core.errors import InternalError
 from microagg_core.kernels.tools.hashing import mix_words
-from microagg_core.series.digests import as_columns, pairs_of, positions_of_numbers
+from microagg_core.series.digests import as_columns, numbered_rows, pairs_of, positions_of_numbers
 from microagg_core.series.generations import UnitCounts
-from microagg_core.series.units import NO_ATOM, State, narrowed, table_from, widened
+from microagg_core.series.units import NO_ATOM, State, decoded, encoded
 
 #: The bits of an atom's number that its class decides; there are no more ranges of atoms than these can tell apart.
 _BITS = 12
+MOST_RANGES = 2**_BITS
 #: The first number, before these bits, that an atom can have; none has 0.
 FIRST_NUMBER = 1
 _SCHEMA = pa.schema(
@@ -52,23 +52,11 @@ def no_atoms() -> pa.Table:
 
 
 def atoms_bytes(table: pa.Table) -> bytes:
-    """Encode a range of atoms, sorted by number: the same bytes for the same atoms."""
-    if not table.schema.equals(_SCHEMA) or any(column.null_count for column in table.columns):
-        raise InternalError("a bug: what is to be atoms of a ledger lacks columns or values; please report it")
-    order = np.argsort(np.asarray(table["atom"]), kind="stable")
-    columns = [np.asarray(column)[order] for column in table.columns]
-    if (columns[0][1:] == columns[0][:-1]).any():
-        raise InternalError("a bug: an atom came to a ledger twice; please report it")
-    arrays = [pa.array(column, kind.type) for column, kind in zip(columns, _SCHEMA, strict=True)]
-    for place in _NARROW:
-        arrays[place] = narrowed(columns[place])
-    return to_bytes(pa.Table.from_arrays(arrays, names=_SCHEMA.names))
+    return encoded(table, _SCHEMA, 1, _NARROW, "atoms", "an atom came to a ledger")
 
 
 def atoms_from(data: bytes) -> pa.Table | None:
-    """Decode a range of atoms; None for the bytes of anything else."""
-    table = table_from(data)
-    return None if table is None else widened(table, _SCHEMA, _NARROW)
+    return decoded(data, lambda _: _SCHEMA, _NARROW)
 
 
 def range_of_atoms(atom: UInt64s, n_ranges: int) -> Ints:
@@ -90,10 +78,6 @@ def _bits_of(classes: Pairs) -> UInt64s:
 
 def _range_of_bits(bits: UInt64s, n_ranges: int) -> Ints:
     return (bits >> np.uint64(_BITS + 1 - n_ranges.bit_length())).astype(np.int64)
-
-
-def most_ranges() -> int:
-    return int(2**_BITS)
 
 
 def numbered_atoms(classes: Pairs) -> tuple[UInt64s, int]:
@@ -155,12 +139,7 @@ def with_atoms(units: pa.Table, atoms: pa.Table) -> pa.Table:
 
 
 def counts_of(units: pa.Table, night: int) -> UnitCounts:
-    """Count a range's units by state after a night, from :func:`with_atoms`.
-
-    >>> from microagg_core.series.units import empty_range
-    >>> counts_of(with_atoms(empty_range(0), no_atoms()), 3).units
-    0
-    """
+    """Count a range's units by state after a night, from :func:`with_atoms`."""
     state = np.asarray(units["state"])
     live = state == State.LIVE
     released = int((live & (np.asarray(units["last"]) == night)).sum())
@@ -174,17 +153,12 @@ def counts_of(units: pa.Table, night: int) -> UnitCounts:
 
 
 #: Traces, how many units have each, and whether a live one has.
-_Counts = tuple[UInt64s, UInt64s, Ints, Bools]
-
-
-def _no_counts() -> _Counts:
-    none = np.empty(0, dtype=np.uint64)
-    return none, none, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
+_Counts: TypeAlias = tuple[Pairs, Ints, Bools]
 
 
 @dataclass
 class TraceCounter:
-    """The traces of all units that were ever released, with how many units have each, and whether a live one has.
+    """Counts the units of every trace of all units that were ever released.
 
     Units that wait were never released, and are not counted. Those that are gone, or were erased, are in the files of
     the nights before, and hide the others there as ever.
@@ -193,40 +167,36 @@ class TraceCounter:
     True
     """
 
-    _counts: _Counts = field(default_factory=_no_counts)
+    _counts: _Counts = field(default_factory=lambda: (np.zeros((0, 2), np.uint64), np.zeros(0, int), np.zeros(0, bool)))
     #: What was counted since, range by range; put together when it is as much as what there is, so that few sorts do.
     _ranges: list[_Counts] = field(default_factory=list)
 
     def add(self, table: pa.Table) -> None:
-        state = table["state"].to_numpy()
-        is_released = table["last"].to_numpy() >= 0
-        t0, t1 = (table[name].to_numpy()[is_released] for name in ("t0", "t1"))
-        units = np.ones(len(t0), dtype=np.int64)
-        self._ranges.append(_merged(t0, t1, units, state[is_released] == State.LIVE))
+        is_released = np.asarray(table["last"]) >= 0
+        traces, live = pairs_of(table, "t")[is_released], np.asarray(table["state"])[is_released] == State.LIVE
+        self._ranges.append(_merged(traces, np.ones(len(traces), dtype=np.int64), live))
         if sum(len(counts[0]) for counts in self._ranges) >= len(self._counts[0]):
             self._all()
 
     def smallest(self) -> int | None:
-        _, _, units, _ = self._all()
+        _, units, _ = self._all()
         return int(units.min()) if len(units) else None
 
     def rarer_than(self, k: int) -> int:
         """Count the units whose trace a live unit has and fewer than k units share."""
-        _, _, units, live = self._all()
+        _, units, live = self._all()
         return int(units[live & (units < k)].sum())
 
     def _all(self) -> _Counts:
         if self._ranges:
-            pieces = [self._counts, *self._ranges]
-            self._counts, self._ranges = _merged(*map(np.concatenate, zip(*pieces, strict=True))), []
+            self._counts, self._ranges = (
+                _merged(*map(np.concatenate, zip(self._counts, *self._ranges, strict=True))),
+                [],
+            )
         return self._counts
 
 
-def _merged(t0: UInt64s, t1: UInt64s, units: Ints, live: Bools) -> _Counts:
-    if not len(t0):
-        return t0, t1, units, live
-    order = np.lexsort((t1, t0))
-    t0, t1 = t0[order], t1[order]
-    is_new = np.concatenate(([True], (t0[1:] != t0[:-1]) | (t1[1:] != t1[:-1])))
-    first = np.flatnonzero(is_new)
-    return t0[first], t1[first], np.add.reduceat(units[order], first), np.logical_or.reduceat(live[order], first)
+def _merged(traces: Pairs, units: Ints, live: Bools) -> _Counts:
+    numbers, distinct = numbered_rows(traces)
+    n = np.bincount(numbers, units, len(distinct)).astype(np.int64)
+    return distinct, n, np.bincount(numbers, live, len(distinct)) > 0

@@ -23,7 +23,7 @@ from microagg_core.release.steps.candidate import CANDIDATE, ORIGINS
 from microagg_core.release.steps.checking import NOTES, inspect_candidate
 from microagg_core.release.steps.demands import DISTRIBUTIONS
 from microagg_core.series.atoms import from_number, numbered_atoms, places_of_atoms, range_of_classes
-from microagg_core.series.digests import as_columns, classes_of, numbered_pairs, pairs_of, positions_of_numbers
+from microagg_core.series.digests import as_columns, classes_of, numbered_rows, pairs_of, positions_of_numbers
 from microagg_core.series.generations import Counts
 from microagg_core.series.matching import ABSENT, ATOM, UNIT_RANGES, half_of, read_unit_ranges
 from microagg_core.series.night import GHOSTS_FROM, NIGHT, NIGHT_KEY, Night, confidential_digests, load_night
@@ -74,7 +74,7 @@ class Arrivals:
         """Send every row's new atom and digests to the part of its record, and the atoms' classes to their ranges."""
         work, plan, table, records = self.work, self.plan, rows.table, rows.records
         night, key = load_night(work)
-        number, distinct = numbered_pairs(classes_of(table, _keys_of(plan), key))
+        number, distinct = numbered_rows(classes_of(table, _keys_of(plan), key))
         atoms, n_numbers = numbered_atoms(distinct)
         digests, values = confidential_digests(plan.context, night, key, table)
         arrived = _row_table(records, atoms[number], np.ones(len(records), dtype=np.bool_), digests, values)
@@ -182,7 +182,7 @@ class _Held:
         is_odd = n_out != np.asarray(self._atoms["n"])
         is_odd[self._atom[self._are_moved(classes)]] = True
         odd = np.flatnonzero(known)[is_odd[self._atom[known]]]
-        numbers, distinct = numbered_pairs(classes[odd])
+        numbers, distinct = numbered_rows(classes[odd])
         both, n = np.unique(np.column_stack([self._atom[odd], numbers]), axis=0, return_counts=True)
         absent = np.flatnonzero(is_odd & (n_out == 0))
         places = np.concatenate([both[:, 0].astype(np.int64), absent])

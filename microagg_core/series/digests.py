@@ -94,18 +94,18 @@ def values_of(column: pa.ChunkedArray | pa.Array, key: SeriesKey) -> NDArray[np.
     return (hash_rows([column], len(column), key.seed("value")) >> np.uint64(32)).astype(np.uint32)
 
 
-def numbered_pairs(pairs: Pairs) -> tuple[Ints, Pairs]:
-    """Number each pair among the distinct ones, which are returned in ascending order.
+def numbered_rows(rows: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:
+    """Number each row of whole numbers among the distinct ones, which are returned in ascending order.
 
-    >>> numbers, distinct = numbered_pairs(np.array([[7, 1], [5, 2], [7, 1]], dtype=np.uint64))
+    >>> numbers, distinct = numbered_rows(np.array([[7, 1], [5, 2], [7, 1]], dtype=np.uint64))
     >>> numbers.tolist(), distinct.tolist()
     ([1, 0, 1], [[5, 2], [7, 1]])
     """
-    order = np.lexsort((pairs[:, 1], pairs[:, 0]))
-    in_order = pairs[order]
-    first = np.ones(len(pairs), dtype=np.bool_)
+    order = np.lexsort(rows.T[::-1])
+    in_order = rows[order]
+    first = np.ones(len(rows), dtype=np.bool_)
     first[1:] = (in_order[1:] != in_order[:-1]).any(axis=1)
-    numbers = np.empty(len(pairs), dtype=np.int64)
+    numbers = np.empty(len(rows), dtype=np.int64)
     numbers[order] = np.cumsum(first) - 1
     return numbers, in_order[first]
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from microagg_core.arrays import Bools, Pairs, UInt64s
 from microagg_core.errors import StorageError
 from microagg_core.series.atoms import TraceCounter, atoms_table, counts_of, places_of_atoms, range_of_atoms, traces_of
-from microagg_core.series.digests import as_columns, numbered_pairs, pairs_of, positions_in
+from microagg_core.series.digests import as_columns, numbered_rows, pairs_of, positions_in
 from microagg_core.series.fates import Fate, Policy, decide, drawn_decoys
 from microagg_core.series.generations import Generation, RangeFile, UnitCounts
 from microagg_core.series.invariants import counts_for_its_atom
@@ -199,7 +199,7 @@ def decide_erasure(ledger: Ledger, output: Store, before: Generation, listed: Pa
     """Decide what has to vanish so that the listed units can be forgotten; ``decoys`` may spare the rest of an atom."""
     releases = published_nights(ledger, output, before.night)
     newest = releases[-1] if releases else None
-    distinct = numbered_pairs(listed)[1]
+    distinct = numbered_rows(listed)[1]
     named = _gathered(ledger, before, lambda units: _among(pairs_of(units, "u"), distinct))
     forgotten = named.filter(pa.array(np.asarray(named["state"]) != State.FORGOTTEN))
     holding = _holding(forgotten, releases)
@@ -253,7 +253,7 @@ def _vanishing(
         is_out = (last == night) | ((state == State.LIVE) & (not is_independent))
         return np.asarray(is_out & (last >= 0) & (state != State.FORGOTTEN))
 
-    affected = numbered_pairs(pairs_of(forgotten.filter(pa.array(may_vanish(forgotten))), shared))[1]
+    affected = numbered_rows(pairs_of(forgotten.filter(pa.array(may_vanish(forgotten))), shared))[1]
     members = _gathered(ledger, before, lambda units: may_vanish(units) & _among(pairs_of(units, shared), affected))
     if decoys and before.frozen.mode in ("atoms", "rotation"):
         present = ~_among(pairs_of(members, "u"), pairs_of(forgotten, "u"))
@@ -264,7 +264,7 @@ def _vanishing(
 def _vanishes_with_decoys(members: pa.Table, present: Bools, before: Generation) -> Bools:
     """Mark who vanishes of atoms of which some are forgotten and others are ``present``."""
     policy = Policy("atoms", "trace", "decoys", before.frozen.k, None, before.night + 1)
-    atom, distinct = numbered_pairs(pairs_of(members, "t"))
+    atom, distinct = numbered_rows(pairs_of(members, "t"))
     n = np.bincount(atom, minlength=len(distinct))
     left = n - np.bincount(atom[present], minlength=len(distinct))
     fates = decide(n, left, np.zeros(len(n), dtype=np.int32), policy)
@@ -295,4 +295,4 @@ def _among(units: Pairs, distinct: Pairs) -> Bools:
 
 
 def _joined(*pairs: Pairs) -> Pairs:
-    return numbered_pairs(np.concatenate([_NO_PAIRS, *pairs]))[1]
+    return numbered_rows(np.concatenate([_NO_PAIRS, *pairs]))[1]

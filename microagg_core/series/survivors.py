@@ -28,7 +28,7 @@ from microagg_core.series.atoms import places_of_atoms, range_of_atoms, range_of
 from microagg_core.series.digests import (
     as_columns,
     classes_of,
-    numbered_pairs,
+    numbered_rows,
     pairs_of,
     positions_in,
     positions_of_numbers,
@@ -131,7 +131,7 @@ def decide_range(work: Work) -> int:
     needing = fates.code == Fate.WITH_GHOSTS
     if night.columns:
         needing[places_of_units(altered, atoms)] = True
-    whole = numbered_pairs(pairs_of(atoms, "k")[needing])[1]
+    whole = numbered_rows(pairs_of(atoms, "k")[needing])[1]
     nights = sorted({int(last) for last in np.asarray(atoms["last"])[is_released(fates.code)]})
     counts = _fate_counts(fates, n, n_left, _n_held_back(night, fates, atoms, altered), tuple(nights))
     work.write(UNCOMMON, table)
@@ -155,7 +155,7 @@ DECIDE = Step(
 def beside_ghosts(code: Bytes, atoms: pa.Table) -> Bools:
     """Mark the atoms of classes that hold a ghost tonight: all of them are released as they were last."""
     classes = pairs_of(atoms, "k")
-    return np.asarray(positions_in(classes, numbered_pairs(classes[code == Fate.WITH_GHOSTS])[1]) >= 0)
+    return np.asarray(positions_in(classes, numbered_rows(classes[code == Fate.WITH_GHOSTS])[1]) >= 0)
 
 
 def absent_units(work: Work) -> pa.Table | None:
@@ -226,7 +226,7 @@ def recall_part(work: Work) -> int:
     table = _read_released(plan, part)
     keys = [c.name for c in (*plan.context.schema.blocking, *plan.context.schema.quasi_identifiers)]
     classes = classes_of(table, keys, key)
-    numbers, distinct = numbered_pairs(classes)
+    numbers, distinct = numbered_rows(classes)
     first = np.full(len(distinct), len(numbers), dtype=np.int64)
     np.minimum.at(first, numbers, np.arange(len(numbers)))
     of_classes = _with_classes(table.select(keys).take(pa.array(first)), distinct, part.night)

@@ -16,7 +16,7 @@ from microagg_core.release.planned import Planned
 from microagg_core.release.revisions import newest, read_manifest
 from microagg_core.release.step import Pieces, Receipt, Run
 from microagg_core.release.steps.candidate import CANDIDATE
-from microagg_core.series.atoms import most_ranges, no_atoms
+from microagg_core.series.atoms import MOST_RANGES, no_atoms
 from microagg_core.series.candidates import LOOKED, GateCounts
 from microagg_core.series.digests import SeriesKey, UnitForm
 from microagg_core.series.generations import Frozen, FrozenColumn, Generation, Past, UnitCounts, parts_digest
@@ -406,7 +406,7 @@ def _night(spec: ReleaseSpec, schema: FileSchema, ledger: Ledger, state: Generat
         previous=previous.night if previous else -1,
         waited=_waited(spec, ledger, state, date),
         n_ranges=n_ranges_for(units, state.n_ranges if state else 1),
-        n_atom_ranges=min(n_atom_ranges, most_ranges()),
+        n_atom_ranges=min(n_atom_ranges, MOST_RANGES),
         columns=tuple(c.name for c in schema.confidential) if frozen.guarantee == "trace+changes" else (),
     )
 

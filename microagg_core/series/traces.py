@@ -19,7 +19,7 @@ from microagg_core.errors import InternalError
 from microagg_core.release.step import JsonOutput, Rows, Step, TableOutput, Work
 from microagg_core.series.atoms import atoms_table, from_number, no_atoms, places_of_atoms, range_of_atoms, regrouped
 from microagg_core.series.candidates import GHOSTS, JOINED, NEW_ATOMS, NUMBERING, SEEN, GateCounts
-from microagg_core.series.digests import ABSENT, as_columns, numbered_pairs, pairs_of, positions_in
+from microagg_core.series.digests import ABSENT, as_columns, numbered_rows, pairs_of, positions_in
 from microagg_core.series.generations import RangeFile, UnitCounts
 from microagg_core.series.invariants import Census, census_of_atoms, census_of_units
 from microagg_core.series.matching import ATOM, MET
@@ -413,7 +413,7 @@ def _around(bundles: pa.Table, thin: Bools) -> pa.Table:
     """Select the bundles at the classes of thin ones: with no other can a thin one make a small sum."""
     marked = []
     for end in "bk":
-        numbers, _ = numbered_pairs(pairs_of(bundles, end))
+        numbers, _ = numbered_rows(pairs_of(bundles, end))
         touched = np.zeros(bundles.num_rows, dtype=np.bool_)
         touched[numbers[thin]] = True
         is_absent = np.all(pairs_of(bundles, end) == ABSENT, axis=1)
@@ -429,7 +429,7 @@ def _change_counts(rows: pa.Table | None, atoms: pa.Table, night: Night) -> dict
     if rows is None:
         return {"lone_changes": (0,) * len(night.columns)}
     place = places_of_atoms(np.asarray(rows[ATOM]), atoms)
-    numbers, distinct = numbered_pairs(pairs_of(atoms, "k")[place])
+    numbers, distinct = numbered_rows(pairs_of(atoms, "k")[place])
     names = ["ghosts", *(f"n{j}" for j in range(len(night.compared)))]
     ghosts, *changed = (np.bincount(numbers, np.asarray(rows[name]), len(distinct)) for name in names)
     lone = (int(np.sum((n > 0) & (n < night.k))) for n in changed[: len(night.columns)])

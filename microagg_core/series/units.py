@@ -12,7 +12,7 @@ last night of a live unit is that of its atom.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 
 import numpy as np
@@ -55,21 +55,12 @@ class State(IntEnum):
 
 
 def range_schema(n_columns: int) -> pa.Schema:
-    """The columns of a range, with digests of ``n_columns`` watched columns.
-
-    >>> range_schema(2).names[-4:]
-    ['last', 'state', 'd0', 'd1']
-    """
+    """The columns of a range, with digests of ``n_columns`` watched columns."""
     return pa.schema([*_FIXED, *((f"d{i}", pa.uint32()) for i in range(n_columns))])
 
 
 def empty_range(n_columns: int) -> pa.Table:
     return range_schema(n_columns).empty_table()
-
-
-def n_columns_of(schema: pa.Schema) -> int | None:
-    n_columns = len(schema) - len(_FIXED)
-    return n_columns if n_columns >= 0 and schema.equals(range_schema(n_columns)) else None
 
 
 def n_ranges_for(units: int, current: int = 1, most: int = MOST_UNITS) -> int:
@@ -94,47 +85,42 @@ def range_of(u0: UInt64s, n_ranges: int) -> Ints:
 
 
 def range_bytes(table: pa.Table) -> bytes:
-    """Encode a range, sorted by unit: the same bytes for the same units in whatever order they come."""
-    n_columns = n_columns_of(table.schema.remove_metadata())
-    if n_columns is None or any(column.null_count for column in table.columns):
-        raise InternalError("a bug: what is to be a range of a ledger lacks columns or values; please report it")
-    columns = [column.to_numpy() for column in table.columns]
-    order = np.lexsort((columns[1], columns[0]))
-    if not is_increasing(columns[0][order], columns[1][order]):
-        raise InternalError("a bug: a unit came to a range of a ledger twice; please report it")
-    # New arrays: neither chunks nor what was cut away leave a mark in the bytes.
-    arrays = [pa.array(column[order], kind.type) for column, kind in zip(columns, range_schema(n_columns), strict=True)]
-    for place in (_HALF, _ATOM):
-        arrays[place] = narrowed(columns[place][order])
-    return to_bytes(pa.Table.from_arrays(arrays, names=table.column_names))
-
-
-def narrowed(numbers: UInt64s) -> pa.Array:
-    """Convert to the narrowest type that holds all; wide numbers compress to more than that.
-
-    >>> narrowed(np.array([70_000], dtype=np.uint64)).type
-    DataType(uint32)
-    """
-    return pa.array(numbers.astype(np.min_scalar_type(int(numbers.max(initial=0)))))
+    schema = range_schema(max(table.num_columns - len(_FIXED), 0))
+    return encoded(table, schema, 2, (_HALF, _ATOM), "a range", "a unit came to a range of a ledger")
 
 
 def range_from(data: bytes) -> pa.Table | None:
-    table = table_from(data)
-    if table is None or len(table.schema) < len(_FIXED):
-        return None
-    return widened(table, range_schema(len(table.schema) - len(_FIXED)), (_HALF, _ATOM))
+    """Decode a range of units; None for the bytes of anything else."""
+    return decoded(data, lambda n: range_schema(max(n - len(_FIXED), 0)), (_HALF, _ATOM))
 
 
-def table_from(data: bytes) -> pa.Table | None:
+def encoded(table: pa.Table, schema: pa.Schema, n_keys: int, narrow: Sequence[int], noun: str, repeated: str) -> bytes:
+    """Encode rows, sorted by their first columns: the same bytes for the same rows in whatever order they come.
+
+    The columns at ``narrow`` get the narrowest type that holds all; wide numbers compress to more than that.
+    """
+    if not table.schema.equals(schema) or any(column.null_count for column in table.columns):
+        raise InternalError(f"a bug: what is to be {noun} of a ledger lacks columns or values; please report it")
+    columns = [np.asarray(column) for column in table.columns]
+    order = np.lexsort(columns[:n_keys][::-1])
+    columns = [column[order] for column in columns]
+    if np.all([key[1:] == key[:-1] for key in columns[:n_keys]], axis=0).any():
+        raise InternalError(f"a bug: {repeated} twice; please report it")
+    # New arrays: neither chunks nor what was cut away leave a mark in the bytes.
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
+    for place in narrow:
+        arrays[place] = pa.array(columns[place].astype(np.min_scalar_type(int(columns[place].max(initial=0)))))
+    return to_bytes(pa.Table.from_arrays(arrays, names=schema.names))
+
+
+def decoded(data: bytes, schema_of: Callable[[int], pa.Schema], narrow: Sequence[int]) -> pa.Table | None:
+    """Decode :func:`encoded` rows of a schema that follows from the number of columns; None for anything else."""
     try:
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-            return reader.read_all()
+            table = reader.read_all()
     except (pa.ArrowInvalid, OSError):
         return None
-
-
-def widened(table: pa.Table, schema: pa.Schema, narrow: Collection[int]) -> pa.Table | None:
-    """Cast a table whose columns at ``narrow`` were :func:`narrowed` to its schema; None for any other table."""
+    schema = schema_of(table.num_columns)
     if table.column_names != schema.names:
         return None
     may_differ = (i in narrow and pa.types.is_unsigned_integer(kind) for i, kind in enumerate(table.schema.types))

@@ -21,7 +21,7 @@ import pyarrow as pa
 from microagg_core.arrays import Ints, Pairs
 from microagg_core.inspect.check import Check
 from microagg_core.series.candidates import GateCounts
-from microagg_core.series.digests import ABSENT, numbered_pairs, pairs_of
+from microagg_core.series.digests import ABSENT, numbered_rows, pairs_of
 from microagg_core.series.night import Night
 from microagg_core.series.tonight import Tonight
 from microagg_core.series.traces import TraceNotes
@@ -113,7 +113,7 @@ def _vertices(before: Pairs, after: Pairs) -> Ints:
     ends = []
     offset = 1
     for classes in (before, after):
-        numbers, distinct = numbered_pairs(classes)
+        numbers, distinct = numbered_rows(classes)
         ends.append(np.where((classes == ABSENT).all(axis=1), 0, numbers + offset))
         offset += len(distinct)
     return np.column_stack(ends)
@@ -122,7 +122,7 @@ def _vertices(before: Pairs, after: Pairs) -> Ints:
 def _merged_edges(ends: Ints, units: Ints) -> tuple[Ints, Ints]:
     edges = np.sort(ends, axis=1)
     apart = edges[:, 0] != edges[:, 1]
-    numbers, distinct = numbered_pairs(edges[apart].astype(np.uint64))
+    numbers, distinct = numbered_rows(edges[apart].astype(np.uint64))
     together = np.bincount(numbers, weights=units[apart], minlength=len(distinct)).astype(np.int64)
     return distinct.astype(np.int64), together
 

@@ -25,17 +25,14 @@ from microagg_core.arrays import Ints
 from microagg_core.data.tables.slices import Slice, Slices
 from microagg_core.group.metrics.moments import EMPTY, Moments, moments_of
 from microagg_core.group.metrics.statistics import loss_statistics
-from microagg_core.inspect.checks.distributions import ColumnCounts, Distributions
-from microagg_core.inspect.checks.groups import Outside
+from microagg_core.inspect.checks.distributions import Distributions
 from microagg_core.inspect.checks.k_anonymity import KAnonymity
-from microagg_core.inspect.checks.means import QuasiMoments
-from microagg_core.inspect.checks.missing_values import Nulls
-from microagg_core.inspect.checks.values import Sums
 from microagg_core.inspect.contract import Promise
-from microagg_core.inspect.exposure import ConfidentialValues, Exposure
-from microagg_core.inspect.gate import limits, measures
+from microagg_core.inspect.distributions import ValueCounts
+from microagg_core.inspect.exposure import AskedRecords, ConfidentialValues, Exposure
+from microagg_core.inspect.gate import limits, measures, nothing_noted
 from microagg_core.inspect.notes import Notes
-from microagg_core.inspect.risk.labels import Lines, label_lines
+from microagg_core.inspect.risk.labels import label_lines
 from microagg_core.inspect.samples import SAMPLE_TOGETHER, SAMPLE_VALUES, WORD, Draw, Sketch
 from microagg_core.plain import to_plain
 from microagg_core.release.context import CONTEXT, Context
@@ -222,10 +219,10 @@ def _scatter(census: Census, work: Work) -> int:
     return rows
 
 
-def _too_many_values(promise: Promise) -> ColumnCounts:
+def _too_many_values(promise: Promise) -> tuple[ValueCounts, ...]:
     """What is counted of confidential columns with many values."""
-    counts = Distributions().nothing(promise)
-    for column in counts.columns:
+    counts = nothing_noted(Distributions(), promise)
+    for column in counts:
         column.give_up()
     return counts
 
@@ -266,10 +263,10 @@ def _assemble(census: Census, work: Work) -> int:
 def _notes(rows: int, work: Work, counts: Ints, **more: Any) -> Notes:
     planned = load_planned(work)
     promise = promise_of(planned)
-    sums = Sums(counts, np.zeros((len(counts), 2), dtype=np.uint64))
+    sums = (counts, np.zeros((len(counts), 2), dtype=np.uint64))
     notes = {
-        "check: missing values": Nulls({column.name: 0 for column in promise.schema.released}),
-        "check: means": QuasiMoments((_moments(rows),) * len(promise.kinds)),
+        "check: missing values": ({column.name: 0 for column in promise.schema.released}, 0),
+        "check: means": (_moments(rows),) * len(promise.kinds),
         "check: values": sums,
         "check: distributions": _too_many_values(promise),
         **more,
@@ -283,13 +280,13 @@ def _check_files(census: Census, work: Work) -> int:
     # As many from each part, so that all files together have all.
     bounds = np.linspace(0, census.rows_of_part, planned.outline.n_files + 1).astype(np.int64)
     counts = np.full(census.parts, bounds[number + 1] - bounds[number])
-    nobody, exposure = KAnonymity().nothing(promise), _exposure(work)
+    nobody, exposure = nothing_noted(KAnonymity(), promise), _exposure(work)
     rows = int(counts.sum())
-    more = {"check: k-anonymity": nobody, "check: groups": Outside((0,) * len(promise.kinds))}
-    more |= {limit.key: limit.nothing(promise) for limit in limits()}
+    more = {"check: k-anonymity": nobody, "check: groups": (0,) * len(promise.kinds)}
+    more |= {limit.key: nothing_noted(limit, promise) for limit in limits()}
     more |= {measure.key: measure.measure(exposure) for measure in measures()}
     lines = label_lines(exposure)
-    more["risk: labels"] = Lines(lines.add_column(0, "file", pa.array(np.full(lines.num_rows, number))))
+    more["risk: labels"] = lines.add_column(0, "file", pa.array(np.full(lines.num_rows, number)))
     work.write(NOTES, _notes(rows, work, counts, **more))
     work.vouch(work.piece(CANDIDATE))
     return rows
@@ -302,7 +299,8 @@ def _exposure(work: Work) -> Exposure:
     n = -(-outline.n_blocks // outline.n_files)
     shape, numbers = (n, len(names)), np.arange(n)
     columns = [ConfidentialValues(column.name, numbers, None) for column in plan.context.schema.confidential]
-    return Exposure(names, numbers, numbers, np.zeros(shape), np.zeros(shape, dtype=np.bool_), tuple(columns))
+    nobody, missing = AskedRecords.nobody(len(names)), np.zeros(shape, dtype=np.bool_)
+    return Exposure(names, numbers, numbers, np.zeros(shape), missing, tuple(columns), nobody)
 
 
 _ANSWERS: dict[str, Callable[[Census, Work], int]] = {

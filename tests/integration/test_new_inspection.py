@@ -38,9 +38,6 @@ SHORT_NOTES = """
         def note_input(self, batch, before):
             return Longest(pc.max(pc.utf8_length(batch.expected["note"])).as_py() or 0)
 
-        def nothing(self, promise):
-            return Longest(0)
-
         def judge(self, promise, released, expected):
             return Check(self.name, 0 < released.characters <= expected.characters)
 """

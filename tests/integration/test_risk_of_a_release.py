@@ -16,6 +16,7 @@ from inputs.people import people
 from microagg_core.errors import SpecError, StorageError
 from microagg_core.inspect import exposure
 from microagg_core.inspect.risk.tables import measure_risk
+from microagg_core.spec.loading import load_spec
 from microagg_flows.aside import risk_of_release
 from microagg_flows.progress import Silence
 from microagg_flows.release import Release
@@ -123,10 +124,10 @@ def test_the_audit_is_asked_first_then_the_release_is_made_again(tmp_path: Path)
     run(tmp_path, frame())
     spec, first = str(tmp_path / "release.yaml"), kept(tmp_path)
     before = {path: path.read_bytes() for path in (tmp_path / "output").rglob("*") if path.is_file()}
-    assert risk_of_release(spec, None, Silence())[1] == first
+    assert risk_of_release(load_spec(spec), None, Silence())[1] == first
     for name in ("risk.json", "risk-labels.parquet"):
         (audit(tmp_path) / name).unlink()
-    manifest, again = risk_of_release(spec, str(tmp_path / "output"), Silence())
+    manifest, again = risk_of_release(load_spec(spec), str(tmp_path / "output"), Silence())
     assert {**again, "measured": "sampled"} == first
     assert manifest.revision == "r0001"
     assert kept(tmp_path) == again and (audit(tmp_path) / "risk-labels.parquet").exists()
@@ -137,7 +138,7 @@ def test_the_audit_is_asked_first_then_the_release_is_made_again(tmp_path: Path)
 
 def test_a_release_that_asked_nobody_is_measured_in_full(tmp_path: Path) -> None:
     run(tmp_path, frame(), risk="off")
-    figures = risk_of_release(str(tmp_path / "release.yaml"), None, Silence())[1]
+    figures = risk_of_release(load_spec(str(tmp_path / "release.yaml")), None, Silence())[1]
     assert (figures["measured"], figures["linkage"]["asked"]) == ("full", 900)
 
 
@@ -145,7 +146,7 @@ def test_figures_of_another_manifest_are_not_taken(tmp_path: Path) -> None:
     run(tmp_path, frame())
     path = audit(tmp_path) / "risk.json"
     path.write_text(json.dumps({**kept(tmp_path), "manifest": "0" * 64}))
-    assert risk_of_release(str(tmp_path / "release.yaml"), None, Silence())[1]["manifest"] != "0" * 64
+    assert risk_of_release(load_spec(str(tmp_path / "release.yaml")), None, Silence())[1]["manifest"] != "0" * 64
 
 
 def test_what_comes_out_otherwise_is_refused(tmp_path: Path) -> None:
@@ -155,11 +156,11 @@ def test_what_comes_out_otherwise_is_refused(tmp_path: Path) -> None:
     table.loc[0, "x"] += 1000
     pq.write_table(pa.Table.from_pandas(table, preserve_index=False), tmp_path / "input" / "part-0.parquet")
     with pytest.raises(StorageError, match="comes out otherwise than it was published"):
-        risk_of_release(str(tmp_path / "release.yaml"), None, Silence())
+        risk_of_release(load_spec(str(tmp_path / "release.yaml")), None, Silence())
     assert not (audit(tmp_path) / "risk.json").exists()
     assert not list((tmp_path / "work").rglob("*.slices"))
     with pytest.raises(SpecError, match="name another"):
-        risk_of_release(str(tmp_path / "release.yaml"), None, Silence(), ["name=other"])
+        risk_of_release(load_spec(str(tmp_path / "release.yaml"), ["name=other"]), None, Silence())
 
 
 def test_nights_of_a_series_have_their_risk_in_the_audit(tmp_path: Path) -> None:
@@ -171,10 +172,10 @@ def test_nights_of_a_series_have_their_risk_in_the_audit(tmp_path: Path) -> None
     run_stages(start(path, identity="two"))
     figures = json.loads((tmp_path / "work" / "audit" / "two" / "r0001" / "risk.json").read_text())
     assert 0 < figures["linkage"]["asked"] < figures["records"]
-    assert risk_of_release(str(path), str(tmp_path / "output" / "two"), Silence())[1] == figures
+    assert risk_of_release(load_spec(str(path)), str(tmp_path / "output" / "two"), Silence())[1] == figures
     (tmp_path / "work" / "audit" / "two" / "r0001" / "risk.json").unlink()
     with pytest.raises(StorageError, match="restore the audit"):
-        risk_of_release(str(path), str(tmp_path / "output" / "two"), Silence())
+        risk_of_release(load_spec(str(path)), str(tmp_path / "output" / "two"), Silence())
 
 
 def test_it_adds_up_over_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import pytest
 from microagg_core.errors import SpecError, StorageError
 from microagg_core.series.eraser import forget
 from microagg_core.series.ledger import Ledger
+from microagg_core.spec.loading import load_spec
 from microagg_core.store.layout import DAMAGED, GENERATIONS, LedgerLayout
 from microagg_flows.progress import Silence
 from microagg_flows.rebuilding import Rebuilt, rebuild_ledger
@@ -30,7 +31,7 @@ def series_of(folder: Path, series: dict[str, Any] | None, n: int = 3, **changes
 
 
 def rebuild(series: SmallSeries, n: int = 3) -> Rebuilt:
-    return rebuild_ledger(str(series.path), series.inputs(n), Silence())
+    return rebuild_ledger(load_spec(str(series.path)), series.inputs(n), Silence())
 
 
 def units_of_all(ledger: Ledger) -> list[tuple[str, ...]]:
@@ -114,12 +115,12 @@ def test_another_input_stops_it_and_the_right_one_goes_on(tmp_path: Path) -> Non
     series.ledger.store.delete_all("")
     wrong = {**series.inputs(3), "day-1": series.inputs(3)["day-2"]}
     with pytest.raises(StorageError, match=r"night 1, release day-1 r0001 comes out otherwise .*input is another"):
-        rebuild_ledger(str(series.path), wrong, Silence())
+        rebuild_ledger(load_spec(str(series.path)), wrong, Silence())
     assert series.ledger.nights() == [0]
     assert rebuild(series).kept == 1
     assert units_of_all(series.ledger) == before
     with pytest.raises(SpecError, match="no release 'day-9'"):
-        rebuild_ledger(str(series.path), {"day-9": "x"}, Silence())
+        rebuild_ledger(load_spec(str(series.path)), {"day-9": "x"}, Silence())
 
 
 def test_another_key_stops_it(tmp_path: Path) -> None:
@@ -152,7 +153,8 @@ def test_nights_that_published_nothing_keep_their_numbers(tmp_path: Path, monkey
     assert kinds == ["night", "night", "void", "night"]
     before = units_of_all(series.ledger)[-1]
     series.ledger.store.delete_all("")
-    assert rebuild_ledger(str(series.path), {k: v for k, v in series.inputs(3).items() if k != "day-1"}, Silence())
+    others = {day: url for day, url in series.inputs(3).items() if day != "day-1"}
+    assert rebuild_ledger(load_spec(str(series.path)), others, Silence())
     assert units_of_all(series.ledger)[-1] == before
     series.assert_sound()
 

@@ -90,11 +90,11 @@ def test_who_is_solved_is_who_the_row_space_determines(n_releases: int, block: i
         expected = {i for i, solved in enumerate(in_row_space(rows, len(truth))) if solved}
         outcome = attacked([evidence(w, g, truth) for w, g in zip(people, groups, strict=True)])
         assert outcome.report.undecided == 0
-        solved_people = [who[solved.rows] for who, solved in zip(people, outcome.solved, strict=True)]
+        solved_people = [who[rows] for who, (rows, _) in zip(people, outcome.solved, strict=True)]
         assert set(np.concatenate(solved_people).tolist()) == expected
         assert outcome.report.records_solved == len(expected)
-        for who, solved in zip(solved_people, outcome.solved, strict=True):
-            assert np.allclose(solved.values, truth[who], atol=1e-7)
+        for who, (_, values) in zip(solved_people, outcome.solved, strict=True):
+            assert np.allclose(values, truth[who], atol=1e-7)
 
 
 @pytest.mark.parametrize("n_releases", [2, 3, 4])
@@ -123,8 +123,8 @@ def test_confidential_values_that_repeat_solve_nobody_wrongly(seed: int) -> None
         one = evidence(np.arange(n), rng.integers(0, 4, size=n), truth)
         digests = np.column_stack([value, value]).astype(np.uint64)
         releases.append(Evidence(one.group, one.means, one.sizes, digests, digests, one.keys))
-    for solved in attacked(releases).solved:
-        assert np.allclose(solved.values, truth[solved.rows], atol=1e-7)
+    for rows, values in attacked(releases).solved:
+        assert np.allclose(values, truth[rows], atol=1e-7)
 
 
 def test_the_same_groups_again_give_nobody_away_however_often_values_repeat() -> None:
@@ -207,7 +207,7 @@ def test_a_long_chain_is_solved_from_end_to_end() -> None:
     second = evidence(np.arange(n - 1), np.arange(n - 1) // 2, truth)
     outcome = attacked([first, second])
     assert outcome.report.records_solved == n
-    assert np.allclose(outcome.solved[0].values, truth, atol=1e-6)
+    assert np.allclose(outcome.solved[0][1], truth, atol=1e-6)
 
 
 def test_many_releases_of_whole_groups_are_safe_and_soon_attacked() -> None:

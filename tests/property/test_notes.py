@@ -19,7 +19,7 @@ from microagg_core.inspect.check import Check
 from microagg_core.inspect.contract import InputBatch, Promise, ReleasedFile
 from microagg_core.inspect.demand import Demand, Protection
 from microagg_core.inspect.distributions import Distribution
-from microagg_core.inspect.gate import Inspected, PartNotes, make_checks, note_file, note_types
+from microagg_core.inspect.gate import Inspected, PartNotes, make_checks, note_file, notes_from_bytes, notes_to_bytes
 from microagg_core.inspect.notes import Notes, total
 from microagg_core.spec.columns import Column, FileSchema
 
@@ -68,7 +68,7 @@ def promise_of(table: pa.Table) -> Promise:
 def file_of(promise: Promise, table: pa.Table, masked: pa.Table, rows: Ints, number: int) -> Notes:
     origins = pa.table({"record": rows, "q0": table["x"].take(rows), "q1": table["y"].take(rows)})
     notes = note_file(ReleasedFile(promise, masked.take(rows), origins, rows % N_PARTS, number))
-    return Notes.from_bytes(notes.to_bytes(), note_types())
+    return notes_from_bytes(notes_to_bytes(notes))
 
 
 def part_of(promise: Promise, table: pa.Table, part: int, n_batches: int) -> Notes:
@@ -78,7 +78,7 @@ def part_of(promise: Promise, table: pa.Table, part: int, n_batches: int) -> Not
         came = tuple(batch[kind.name].combine_chunks() for kind in KINDS)
         values = tuple(kind.ticks(column)[0] for kind, column in zip(KINDS, came, strict=True))
         notes.add(InputBatch(promise, part, rows, batch, came, values))
-    return Notes.from_bytes(notes.finished().to_bytes(), note_types())
+    return notes_from_bytes(notes_to_bytes(notes.finished()))
 
 
 def judged(promise: Promise, files: Sequence[Notes], parts: Sequence[Notes]) -> list[Check]:
@@ -106,7 +106,7 @@ def test_sums_over_pieces_in_any_order_are_the_whole(seed: int) -> None:
     assert judged(promise, pieces, cut) == checks and all(check.passed for check in checks)
     assert {check.name for check in checks} >= {check.name for check in gate.checks()}
     assert _flat(figures_of(pieces)) == pytest.approx(_flat(figures_of(whole)), rel=1e-5)
-    lines = [Inspected.of(files).whole.by_key["risk: labels"].table for files in (whole, pieces)]
+    lines = [Inspected.of(files).whole.by_key["risk: labels"] for files in (whole, pieces)]
     assert sorted(lines[0]["records"].to_pylist()) == sorted(lines[1]["records"].to_pylist())
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import reduce
-from operator import add
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,8 +12,9 @@ import pandas as pd
 import pytest
 
 from microagg_core.inspect import candidates
-from microagg_core.inspect.exposure import ConfidentialValues, Exposure, asking_share, is_asked, noise
+from microagg_core.inspect.exposure import AskedRecords, ConfidentialValues, Exposure, asking_share, is_asked, noise
 from microagg_core.inspect.gate import measures
+from microagg_core.inspect.notes import added
 from microagg_core.inspect.risk.inference import Inference, chance_of_one_value
 from microagg_core.inspect.risk.labels import label_lines
 from microagg_core.inspect.risk.linkage import NOISES
@@ -154,14 +154,14 @@ def test_who_stands_alone_is_counted(seed: int) -> None:
 
 
 def figures_of(exposures: list[Exposure], names: list[str]) -> dict[str, Any]:
-    return {m.name: m.figures(reduce(add, map(m.measure, exposures)), tuple(names)) for m in measures()}
+    return {m.name: m.figures(reduce(added, map(m.measure, exposures)), tuple(names)) for m in measures()}
 
 
 def test_notes_of_pieces_add_up() -> None:
     """Two pieces of the same rows are as one; and a piece without an answer takes nothing away."""
     before, after, names = tables(1)
     exposure = exposure_of(before, after, names, LABELS, ["ill"], seed=3)
-    silent = replace(exposure, asked=None, originals=None)
+    silent = replace(exposure, asked=AskedRecords.nobody(len(names)), originals=None)
     once, twice = figures_of([exposure], names), figures_of([silent, exposure, exposure], names)
     whole = measure_risk(before, after, names, blocking=LABELS, confidential=["ill"], seed=3)
     assert once == {name: whole[name] for name in once} and twice != once
@@ -203,15 +203,11 @@ def test_a_share_of_records_is_asked_whoever_has_them() -> None:
 
 
 def test_a_column_with_too_many_values_has_no_distance_and_is_counted_all_the_same() -> None:
-    from microagg_core.inspect.exposure import ConfidentialValues, Exposure
-    from microagg_core.inspect.risk.inference import Inference
-
     codes = np.array([1, 1, 2, 3])
     column = ConfidentialValues("c", codes, None)
     points = np.array([[0.0], [1.0]])
-    exposure = Exposure(
-        ("x",), np.array([0, 0, 1, 1]), np.array([0, 0]), points, np.zeros((2, 1), dtype=np.bool_), (column,)
-    )
+    missing, nobody = np.zeros((2, 1), dtype=np.bool_), AskedRecords.nobody(1)
+    exposure = Exposure(("x",), np.array([0, 0, 1, 1]), np.array([0, 0]), points, missing, (column,), nobody)
     figures = Inference().figures(Inference().measure(exposure), ("x",))["c"]
     assert (figures["records_certain"], figures["largest_distance"]) == (0.5, None)
     assert figures["commonest_value"] == 0.5
@@ -240,5 +236,5 @@ def test_a_file_without_a_row_tells_nothing() -> None:
     empty = SimpleNamespace(
         confidential=(column,), values_shown=(SimpleNamespace(distinct=nobody, distance=None),), sizes=nobody
     )
-    (noted,) = Inference().measure(cast(Any, empty)).columns
+    (noted,) = Inference().measure(cast(Any, empty))
     assert (sum(noted.groups), sum(noted.records), noted.chance) == (0, 0, 0.0)

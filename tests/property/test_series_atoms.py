@@ -19,12 +19,12 @@ from microagg_core.data.tables.slices import to_bytes
 from microagg_core.errors import InternalError
 from microagg_core.series.atoms import (
     FIRST_NUMBER,
+    MOST_RANGES,
     atoms_bytes,
     atoms_from,
     atoms_table,
     counts_of,
     from_number,
-    most_ranges,
     no_atoms,
     numbered_atoms,
     places_of_atoms,
@@ -64,7 +64,7 @@ def test_new_atoms_have_distinct_numbers_and_the_ranges_of_their_classes(rows: l
         expected = [k0 * n_ranges >> 64 for k0, _ in rows]
         assert range_of_classes(classes, n_ranges).tolist() == expected
         assert range_of_atoms(atoms, n_ranges).tolist() == range_of_atoms(numbered, n_ranges).tolist() == expected
-    assert most_ranges() == EVERY_NUMBER_OF_RANGES[-1]
+    assert EVERY_NUMBER_OF_RANGES[-1] == MOST_RANGES
 
 
 @given(st.lists(classes_drawn, max_size=8))

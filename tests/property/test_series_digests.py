@@ -16,7 +16,7 @@ from microagg_core.series.digests import (
     SeriesKey,
     UnitForm,
     classes_of,
-    numbered_pairs,
+    numbered_rows,
     rows_of,
     units_of,
     values_of,
@@ -42,7 +42,7 @@ def class_pairs(classes: list[int]) -> Pairs:
 @given(few_pairs)
 @examples(100)
 def test_equal_pairs_have_one_number(rows: list[tuple[int, int]]) -> None:
-    numbers, distinct = numbered_pairs(pairs_of(rows))
+    numbers, distinct = numbered_rows(pairs_of(rows))
     assert [tuple(row) for row in distinct.tolist()] == sorted(set(rows))
     assert [tuple(row) for row in distinct[numbers].tolist()] == rows
 
@@ -90,7 +90,7 @@ def test_a_ledger_keeps_the_form_that_it_began_with() -> None:
 def test_units_are_told_apart() -> None:
     ids = [("12", "3"), ("1", "23"), ("120", "3"), ("12.5", "3"), ("p12", "3")]
     units = units_of([pa.array([one for one, _ in ids]), pa.array([two for _, two in ids])], KEY)
-    assert len(numbered_pairs(units)[1]) == len(ids)
+    assert len(numbered_rows(units)[1]) == len(ids)
     assert not (
         units == units_of([pa.array([one for one, _ in ids]), pa.array([two for _, two in ids])], OTHER_KEY)
     ).any()
@@ -117,13 +117,13 @@ def test_units_and_classes_spread_over_all_their_bits() -> None:
         for half, wide in ((0, 64), (1, n_bits)):
             bits = np.unpackbits(np.ascontiguousarray(digests[:, half]).astype(">u8").view(np.uint8)).reshape(n, 64)
             assert np.abs(bits[:, 64 - wide :].mean(axis=0) - 0.5).max() < 0.03 and not bits[:, : 64 - wide].any()
-        assert len(numbered_pairs(digests)[1]) == n
+        assert len(numbered_rows(digests)[1]) == n
 
 
 def test_classes_rows_and_values_are_keyed_and_see_every_column() -> None:
     table = pa.table({"a": [1.5, 1.5, 2.5], "b": ["x", "y", "x"], "c": [7, 7, None]})
     classes = classes_of(table, ["a", "b"], KEY)
-    assert len(numbered_pairs(classes)[1]) == 3 and len(numbered_pairs(classes_of(table, ["a"], KEY))[1]) == 2
+    assert len(numbered_rows(classes)[1]) == 3 and len(numbered_rows(classes_of(table, ["a"], KEY))[1]) == 2
     assert not (classes == classes_of(table, ["a", "b"], OTHER_KEY)).any()
     assert not (classes[:, 0] == classes[:, 1]).any()
     assert rows_of(table, ["a", "c"], KEY)[0] == rows_of(table, ["a", "c"], KEY)[1]
@@ -134,7 +134,7 @@ def test_classes_rows_and_values_are_keyed_and_see_every_column() -> None:
 
 def test_nothing_of_no_rows() -> None:
     assert units_of([pa.array([], pa.string())], KEY).shape == (0, 2)
-    numbers, distinct = numbered_pairs(pairs_of([]))
+    numbers, distinct = numbered_rows(pairs_of([]))
     assert numbers.tolist() == [] and distinct.shape == (0, 2)
     assert weakest_cut(pairs_of([]), pairs_of([]), 3) is None
 

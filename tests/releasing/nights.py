@@ -13,10 +13,10 @@ from microagg_core.arrays import Pairs, UInt64s
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.series.atoms import (
     FIRST_NUMBER,
+    MOST_RANGES,
     atoms_table,
     counts_of,
     from_number,
-    most_ranges,
     range_of_atoms,
     with_atoms,
 )
@@ -44,7 +44,7 @@ def units(n: int, n_columns: int = 0, night: int = 0, seed: int = 0, k: int = 3,
     """Units of atoms of k or more, the last ``n_held`` of them waiting, in no order."""
     draw = np.random.default_rng(seed)
     atom = np.minimum(np.arange(n) // k, max((n - n_held) // k - 1, 0)).astype(np.uint64)
-    number = atom * np.uint64(most_ranges()) | draw.integers(0, most_ranges(), n, dtype=np.uint64)[atom]
+    number = atom * np.uint64(MOST_RANGES) | draw.integers(0, MOST_RANGES, n, dtype=np.uint64)[atom]
     is_held = np.arange(n) >= n - n_held
     columns: dict[str, Any] = {
         "u0": draw.integers(0, 2**64, n, dtype=np.uint64),
@@ -81,8 +81,8 @@ def sorted_units(table: pa.Table) -> pa.Table:
 
 
 def classes_of_atoms(atom: UInt64s) -> Pairs:
-    bits = atom % np.uint64(most_ranges())
-    k0 = bits * np.uint64(2**64 // most_ranges()) + mix_words(atom) // np.uint64(most_ranges())
+    bits = atom % np.uint64(MOST_RANGES)
+    k0 = bits * np.uint64(2**64 // MOST_RANGES) + mix_words(atom) // np.uint64(MOST_RANGES)
     return np.column_stack([k0, mix_words(atom + np.uint64(1)) >> np.uint64(32)])
 
 

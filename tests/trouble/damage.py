@@ -22,8 +22,7 @@ from inputs.people import people
 from microagg_core.errors import MicroaggError
 from microagg_core.release import step
 from microagg_flows import stages
-from microagg_flows.run_work import run_healing
-from microagg_flows.stages import run_stage, run_until
+from microagg_flows.stages import run_healing, run_stage, run_until
 from releasing.runs import data_digests, start, write_release
 
 STAGES = ("survey", "plan", "scatter", "anonymize", "validate", "measure")

@@ -12,7 +12,7 @@ import pytest
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.kinds.registry import kind_of
 from microagg_core.group.metrics.losses import Losses, group_means, losses, standardize
-from microagg_core.group.metrics.moments import merge, moments_of
+from microagg_core.group.metrics.moments import moments_of
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e9, -1e9])
@@ -44,7 +44,7 @@ def test_the_scale_of_groups_does_not_tell_how_a_file_was_cut(cut: int) -> None:
     numbers = np.random.default_rng(4).normal(size=(500, 3)) + 1e6
     numbers[:, 2] = np.arange(500) % 2
     encoding = Encoding.from_moments((kind_of("x", pa.float64(), "type"),) * 3, tuple(map(moments_of, numbers.T)))
-    merged = tuple(merge(moments_of(column[:cut]), moments_of(column[cut:])) for column in numbers.T)
+    merged = tuple(moments_of(column[:cut]) + moments_of(column[cut:]) for column in numbers.T)
     steady = Encoding.steady(encoding.kinds, merged)
     assert (steady.deviations, steady.means) == (encoding.steadied().deviations, encoding.steadied().means)
     assert steady.deviations[2] == 0.5

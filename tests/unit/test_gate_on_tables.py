@@ -17,7 +17,16 @@ from microagg_core.inspect.check import Check
 from microagg_core.inspect.contract import GateCheck, InputBatch, Limit, Promise, ReleasedFile, Shown
 from microagg_core.inspect.demand import Demand, Protection
 from microagg_core.inspect.distributions import Distribution
-from microagg_core.inspect.gate import Inspected, PartNotes, make_checks, note_file, note_types, refuse_failed
+from microagg_core.inspect.gate import (
+    Inspected,
+    PartNotes,
+    make_checks,
+    note_file,
+    notes_from_bytes,
+    notes_to_bytes,
+    nothing_noted,
+    refuse_failed,
+)
 from microagg_core.inspect.limits.distinct import DistinctValues
 from microagg_core.inspect.notes import Notes, total
 from microagg_core.spec.columns import Column, FileSchema
@@ -37,7 +46,7 @@ PROMISE = Promise(SCHEMA, SCALE, k=2, rows=5, withheld=1, n_parts=2, distributio
 
 
 def written(notes: Notes) -> Notes:
-    return Notes.from_bytes(notes.to_bytes(), note_types())
+    return notes_from_bytes(notes_to_bytes(notes))
 
 
 def file_of(table: pa.Table, origins: pa.Table | None = None) -> Notes:
@@ -116,13 +125,10 @@ class ShortNotes(GateCheck[Lengths]):
     notes = Lengths
 
     def note(self, file: ReleasedFile) -> Lengths:
-        return Lengths(pc.max(pc.utf8_length(file.table["note"])).as_py())
+        return Lengths(pc.max(pc.utf8_length(file.table["note"])).as_py() or 0)
 
     def note_input(self, batch: InputBatch, before: Lengths | None) -> Lengths:
         return Lengths(pc.max(pc.utf8_length(batch.expected["note"])).as_py() or 0)
-
-    def nothing(self, promise: Promise) -> Lengths:
-        return Lengths(0)
 
     def judge(self, promise: Promise, released: Lengths, expected: Lengths) -> Check:
         return Check(self.name, released.longest <= expected.longest)
@@ -164,9 +170,9 @@ def test_a_limit_of_which_nothing_was_noted_is_not_kept(others: tuple[Shown, ...
     """But where there is no record, there is nothing to keep."""
     promise = replace(PROMISE, protection=Protection((Demand("note", 2),)))
     limit = DistinctValues()
+    nothing = nothing_noted(limit, promise)
     for order in ((Shown(2, {}, "least"), *others), (*others, Shown(2, {}, "least"))):
-        released = sum(order, limit.nothing(promise))
-        check = limit.judge(promise, released, limit.nothing(promise))
+        check = limit.judge(promise, sum(order, nothing), nothing)
         assert check is not None and not check.passed
-    empty = limit.judge(promise, limit.nothing(promise), limit.nothing(promise))
+    empty = limit.judge(promise, nothing, nothing)
     assert empty is not None and empty.passed

@@ -143,7 +143,7 @@ def test_shares_of_moved_records_and_worst_blocks_by_hand() -> None:
     assert moved_share(one) == pytest.approx(float(np.maximum(after - before, 0).sum()))
     table = blocks(30)
     order = sorted(range(30), key=lambda i: -table["sse"][i].as_py())
-    assert worst_blocks(table).tolist() == order[:10]
+    assert worst_blocks(table) == order[:10]
 
 
 def test_every_mean_of_a_pair_is_a_dot() -> None:

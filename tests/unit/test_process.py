@@ -21,7 +21,7 @@ from microagg_core.errors import ClusterError
 from microagg_core.store.remote import settled
 from microagg_flows import process, progress
 from microagg_flows.prefect_side.embedded_server import settle_home
-from microagg_flows.process import refuse_few_addresses
+from microagg_flows.process import claim_limits
 from microagg_flows.process import scratch as scratch_folder
 from microagg_flows.progress import Lines, awaited, shown
 
@@ -176,7 +176,7 @@ def test_too_few_addresses_are_refused_at_once(
     monkeypatch.setattr(resource, "getrlimit", lambda what: (most, resource.RLIM_INFINITY))
     refused = nullcontext() if is_enough else pytest.raises(ClusterError, match=f"may have {mebibytes} MiB of")
     with refused:
-        refuse_few_addresses()
+        claim_limits()
 
 
 def test_what_was_printed_arrives_though_somebody_keeps_the_stream() -> None:

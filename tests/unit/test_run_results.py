@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from microagg_core.errors import ClusterError, GateError, InternalError, InterruptionError, MicroaggError, StorageError
-from microagg_core.pages.run_results import compared_rows, results_markdown, stage_rows
+from microagg_core.pages.release_report import compared_rows, results_markdown, stage_rows
 from microagg_core.store.objects import Store
 from microagg_flows.record import RunRecord, cure_of, mark_untold, outcome_of, this_process, write_private
 from microagg_flows.release import StageOutcome, compared

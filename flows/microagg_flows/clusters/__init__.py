@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Protocol
 
 from microagg_core.compiling import start_compiling
-from microagg_core.data.formats.reading import has_fewer_rows
+from microagg_core.data.formats.reading import count_rows
 from microagg_core.errors import MicroaggError
 from microagg_core.extras import needing
 from microagg_core.release.surroundings import Surroundings
@@ -80,7 +80,7 @@ def cluster_for(spec: ReleaseSpec) -> Cluster:
     """
     if spec.cluster is not None:
         return spec.cluster
-    return NoCluster() if has_fewer_rows(spec.input, SMALL_ROWS) else LocalCluster()
+    return NoCluster() if count_rows(spec.input, SMALL_ROWS) < SMALL_ROWS else LocalCluster()
 
 
 def hired_workers(cluster: Cluster, progress: Progress) -> AbstractContextManager[Workers]:

@@ -13,15 +13,10 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.table import Table
-
 from microagg_core.compare.bare_file import Comparison, PrintedLoss, compare, read_columns
-from microagg_core.compare.grid import Grid
 from microagg_core.data.formats.options import compression_of
 from microagg_core.data.formats.reading import format_of
 from microagg_core.pages.plots import check_ending, plot_losses, risk_picture
@@ -29,11 +24,15 @@ from microagg_core.plain import to_plain
 from microagg_core.spec.marked_yaml import parse
 from microagg_core.store.failures import explaining
 from microagg_core.store.urls import is_local, local_path
+from microagg_flows.command.terminal import aligned
+from microagg_flows.process import claim_limits, scratch
 from microagg_flows.progress import terminal_progress
 
 if TYPE_CHECKING:
     from microagg_core.compare.choice import ReleaseComparison
+    from microagg_core.compare.grid import Grid
     from microagg_flows.record import RunRecord
+    from microagg_flows.releasing import Order
 
 #: What is written for a terminal of any width, and for one that nobody sees.
 _WIDTH = 80
@@ -44,8 +43,6 @@ _SPEC_KEYS = frozenset({"roles", "input"})
 _MOST_BYTES = 2_000_000
 #: What files with risk figures may be, where they are not there yet: read by whoever asked.
 _FOR_ITS_OWNER = 0o600
-
-_COLUMNS = ("algorithm", "k", "L_SSE %", "L_E %", "groups", "sizes", "seconds")
 
 
 def compare_file(
@@ -74,32 +71,6 @@ def compare_file(
         plot_losses(comparison, plot_path)
 
 
-@dataclass(frozen=True)
-class Files:
-    """Files to write beside what is shown."""
-
-    table: Path | None = None
-    plot: Path | None = None
-    page: Path | None = None
-
-
-@dataclass(frozen=True)
-class SpecWish:
-    """Options of a comparison that only a spec can answer."""
-
-    release_id: str | None = None
-    settings: Sequence[str] = ()
-    ks: Sequence[int] = ()
-    algorithms: Sequence[str] = ()
-    refinements: Sequence[str] = ()
-    seeds: int | None = None
-    records: int | None = None
-
-    def grid(self) -> Grid:
-        given = {name: value for name, value in (("seeds", self.seeds), ("records", self.records)) if value is not None}
-        return Grid(tuple(self.ks), tuple(self.algorithms), tuple(self.refinements), **given)
-
-
 def is_spec(name: str) -> bool:
     """Tell the name of a release spec from that of data.
 
@@ -116,7 +87,6 @@ def is_spec(name: str) -> bool:
 
 
 def _reads_as_spec(path: Path) -> bool:
-    """Tell whether the text of a file is a mapping with what every spec has."""
     try:
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
@@ -126,37 +96,49 @@ def _reads_as_spec(path: Path) -> bool:
     return tree is not None and isinstance(tree.value, dict) and not _SPEC_KEYS.isdisjoint(tree.children)
 
 
-def compare_spec(spec: str, wish: SpecWish, files: Files, as_json: bool, record: RunRecord) -> None:
-    """Compare what a spec's release would come to, and show and write what was asked for."""
-    from microagg_flows.aside import compare_release
-    from microagg_flows.process import claim_limits, scratch
-    from microagg_flows.releasing import Order
+def compare_spec(
+    order: Order,
+    grid: Grid,
+    as_json: bool,
+    table: Path | None,
+    plot: Path | None,
+    page: Path | None,
+    record: RunRecord,
+) -> None:
+    """Compare what a spec's release would come to, and show and write what was asked for.
 
-    if files.plot is not None:
-        check_ending(files.plot)
+    Only their owner may read the files, as what they say is private.
+    """
+    from microagg_core.pages.comparison_report import comparison_csv, comparison_document, comparison_page
+    from microagg_flows.aside import compare_release
+
+    if plot is not None:
+        check_ending(plot)
     claim_limits()
-    order = Order(spec, wish.release_id, settings=tuple(wish.settings))
     with scratch():
-        settled, comparison = compare_release(order, wish.grid(), record.progress)
+        settled, comparison = compare_release(order, grid, record.progress)
     record.about(settled)
     if as_json:
-        from microagg_core.pages.comparison_report import comparison_document
-
         print(json.dumps(comparison_document(comparison), indent=1))
     else:
         _show_release(comparison)
-    _write_files(comparison, settled.name, files)
+    if table is not None:
+        _write(table, comparison_csv(comparison).encode(), _FOR_ITS_OWNER)
+    if plot is not None:
+        _write(plot, risk_picture(comparison, plot.suffix[1:].lower()), _FOR_ITS_OWNER)
+    if page is not None:
+        _write(page, comparison_page(comparison, settled.name).encode(), _FOR_ITS_OWNER)
 
 
 def _show_release(comparison: ReleaseComparison) -> None:
-    """Print all figures, what the columns are, and what is advised."""
     from microagg_core.pages import comparison_report as report
 
     print(report.headline_of(comparison))
     for k in comparison.ks():
         asked = ", as the spec asks" if k == comparison.asked.k else ""
-        print(f"\nk={k}{asked}: what is lost, and what it takes\n{_columns(report.loss_table(comparison, k))}")
-        print(f"\nk={k}: what is given away\n{_columns(report.risk_table(comparison, k))}")
+        losses, risks = (aligned(rows(comparison, k), (0, 1)) for rows in (report.loss_table, report.risk_table))
+        print(f"\nk={k}{asked}: what is lost, and what it takes\n{losses}")
+        print(f"\nk={k}: what is given away\n{risks}")
     print()
     _say(report.table_notes(comparison))
     choice = comparison.choice(comparison.asked.k)
@@ -171,30 +153,6 @@ def _say(sentences: Iterable[str]) -> None:
         print(textwrap.fill(sentence, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_long_words=False))
 
 
-def _columns(rows: list[tuple[str, ...]]) -> str:
-    """Align columns as plain text, the first two of words: none is cut or folded."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [
-            f"{cell:<{w}}" if i < 2 else f"{cell:>{w}}" for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
-
-
-def _write_files(comparison: ReleaseComparison, name: str, files: Files) -> None:
-    """Write the files that were asked for; only their owner may read them, as what they say is private."""
-    from microagg_core.pages.comparison_report import comparison_csv, comparison_page
-
-    if files.table is not None:
-        _write(files.table, comparison_csv(comparison).encode(), _FOR_ITS_OWNER)
-    if files.plot is not None:
-        _write(files.plot, risk_picture(comparison, files.plot.suffix[1:].lower()), _FOR_ITS_OWNER)
-    if files.page is not None:
-        _write(files.page, comparison_page(comparison, name).encode(), _FOR_ITS_OWNER)
-
-
 def _write(path: Path, data: bytes, mode: int = 0o666) -> None:
     with (
         explaining(str(path), "writing"),
@@ -205,39 +163,30 @@ def _write(path: Path, data: bytes, mode: int = 0o666) -> None:
 
 
 def _show(comparison: Comparison) -> None:
-    console = Console(highlight=False, markup=False)
-    table = Table(box=None, pad_edge=False)
-    for column in _COLUMNS:
-        table.add_column(column, justify="left" if column == "algorithm" else "right")
+    rows = [("algorithm", "k", "L_SSE %", "L_E %", "groups", "sizes", "seconds")]
     for k in comparison.ks():
         for o in comparison.best(k):
             sizes = f"{o.least}" if o.least == o.most else f"{o.least} to {o.most}"
-            cells = (f"{o.l_sse:.4f}", f"{o.l_e:.3f}", f"{o.groups:,}", sizes, f"{o.seconds:.3f}")
-            table.add_row(o.algorithm, str(o.k), *cells)
-        table.add_section()
-    console.print(table)
-    _show_published(console, comparison)
+            figures = (f"{o.l_sse:.4f}", f"{o.l_e:.3f}", f"{o.groups:,}", sizes, f"{o.seconds:.3f}")
+            rows.append((o.algorithm, str(o.k), *figures))
+    print(aligned(rows))
+    _show_published(comparison)
     for line in (*comparison.in_words(), *(f"left out: {reason}" for reason in comparison.left_out)):
-        console.print(line, soft_wrap=True)
+        print(line)
 
 
-def _show_published(console: Console, comparison: Comparison) -> None:
-    figures = [f for f in comparison.published if f.k in comparison.ks() and f.measure in ("L_SSE", "L_E")]
+def _show_published(comparison: Comparison) -> None:
+    ks = comparison.ks()
+    figures = [f for f in comparison.published if f.k in ks and f.measure in ("L_SSE", "L_E")]
     if not figures:
         return
-    table = Table(
-        box=None, pad_edge=False, title=f"\nprinted in the literature for {figures[0].dataset}", title_justify="left"
-    )
-    for column in ("method", "measure", *(f"k={k}" for k in comparison.ks()), "source"):
-        table.add_column(column, justify="right" if column.startswith("k=") else "left")
     lines: dict[tuple[str, str, str], dict[int, PrintedLoss]] = {}
     for f in figures:
         lines.setdefault((f.source, f.method, f.measure), {})[f.k] = f
+    rows = [("method", "measure", *(f"k={k}" for k in ks), "source")]
     for (source, method, measure), by_k in lines.items():
-        values = (f"{by_k[k].value:g}" if k in by_k else "" for k in comparison.ks())
-        table.add_row(method, measure, *values, source)
-    console.print(table)
-    console.print()
+        rows.append((method, measure, *(f"{by_k[k].value:g}" if k in by_k else "" for k in ks), source))
+    print(f"\nprinted in the literature for {figures[0].dataset}\n{aligned(rows, (0, 1, 2 + len(ks)))}\n")
 
 
 def _write_table(comparison: Comparison, path: Path) -> None:

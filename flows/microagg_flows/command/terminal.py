@@ -1,90 +1,73 @@
-"""Plans, releases, verifications and algorithms on a terminal."""
+"""Plans, releases, verifications, attacks and algorithms on a terminal.
+
+All is plain text: no cell is cut or folded, however narrow the terminal, so that a URL can be copied.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from microagg_core.group.algorithms import algorithms
+from microagg_core.group.metrics.figures import Figures
 from microagg_core.group.metrics.statistics import readable
 from microagg_core.inspect.check import Check
-from microagg_core.pages.comparison_report import EXPECTED_HEADER, Expectation
-from microagg_core.pages.plan_report import (
-    STAGE_HEADER,
-    BlockLine,
-    PlanReport,
-    forecast_rows,
-    forecast_stages,
-    loss_rows,
-)
-from microagg_core.pages.release_report import ATTRIBUTE_HEADER, attribute_rows, summary_rows
-from microagg_core.pages.risk_report import (
-    COLUMN_HEADER,
-    FIVE,
-    INTRUDER_HEADER,
-    column_rows,
-    headline,
-    intruder_rows,
-    near_header,
-    near_rows,
-    risk_sentences,
-)
+from microagg_core.pages.comparison_report import Expectation
+from microagg_core.pages.plan_report import BlockLine, PlanReport, forecast_rows, forecast_stages, loss_rows
+from microagg_core.pages.release_report import attribute_table, summary_rows
+from microagg_core.pages.risk_report import FIVE, column_table, headline, intruder_table, near_table, risk_sentences
 from microagg_core.pages.words import duration
 from microagg_core.release.sizing.forecast import Forecast
 from microagg_core.release.verify import VerifyReport
+from microagg_core.series.attack.report import AttackedPair, AttackReport
 from microagg_core.series.verification import LedgerStatus
 
 _MOST_LINES = 12
 
 
-def _pairs(rows: list[tuple[str, str]]) -> str:
-    """Lay out two columns as plain text: a URL is never cut or folded, so that it can be copied."""
-    width = max(len(name) for name, _ in rows)
-    return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
+def aligned(rows: Sequence[tuple[str, ...]], texts: Collection[int] = (0,)) -> str:
+    """Lay out columns: those of texts begin at one place, those of figures end there.
+
+    >>> print(aligned([("column", "n"), ("a", "12")]))
+    column   n
+    a       12
+    """
+    columns = []
+    for number, column in enumerate(zip(*rows, strict=True)):
+        width = max(map(len, column))
+        columns.append([cell.ljust(width) if number in texts else cell.rjust(width) for cell in column])
+    return "\n".join("  ".join(cells).rstrip() for cells in zip(*columns, strict=True))
 
 
-def _aligned(rows: list[tuple[str, ...]]) -> str:
-    """Lay out columns of figures as plain text: none is cut or folded, however narrow the terminal."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join([f"{row[0]:<{widths[0]}}", *(f"{cell:>{w}}" for cell, w in zip(row[1:], widths[1:], strict=True))])
-        for row in rows
-    )
+def _pairs(rows: Sequence[tuple[str, str]]) -> str:
+    return aligned(rows, texts=(0, 1))
 
 
 def show_document(document: dict[str, Any]) -> None:
     print(_pairs(summary_rows(document)))
-    attributes = attribute_rows(document)
-    if attributes:
-        print("\n" + _aligned([ATTRIBUTE_HEADER, *attributes]))
+    attributes = attribute_table(Figures.model_validate(document["losses"]))
+    if len(attributes) > 1:
+        print("\n" + aligned(attributes))
 
 
 def show_risks(figures: dict[str, Any]) -> None:
-    """Show the worst that a release gives away, in a few lines."""
     print(f"\n{headline(figures)}")
     for sentence in risk_sentences(figures, FIVE):
         print(f"  {sentence}")
 
 
 def show_risk(figures: dict[str, Any]) -> None:
-    """Show all that a release gives away: in words, then in tables."""
     print("\n".join([headline(figures), *(f"  {sentence}" for sentence in risk_sentences(figures))]))
     sizes = figures["sizes"]
     if sizes["groups"]:
         print(f"\n{sizes['groups']:,} groups of {sizes['smallest']:,} to {sizes['largest']:,} records")
-    tables = [
-        (COLUMN_HEADER, column_rows(figures)),
-        (INTRUDER_HEADER, intruder_rows(figures)),
-        (near_header(figures), near_rows(figures)),
-    ]
-    for header, rows in tables:
-        if rows:
-            print("\n" + _aligned([header, *rows]))
+    for rows in (column_table(figures), intruder_table(figures), near_table(figures)):
+        if len(rows) > 1:
+            print("\n" + aligned(rows))
 
 
 def show_plan(report: PlanReport, refused: str = "") -> None:
-    """Show a plan: totals, the largest blocks, what was merged and split, and what looks unwise and is not refused."""
     print(
         _pairs(
             [
@@ -121,11 +104,9 @@ def _kernel_time(report: PlanReport) -> str:
 
 
 def show_expectation(expectation: Expectation) -> None:
-    """Show what the planned release would lose and give away, for several k."""
     print(f"\n{expectation.headline()}")
-    rows = expectation.rows()
-    if rows:
-        print(_aligned([EXPECTED_HEADER, *rows]))
+    if expectation.expected:
+        print(aligned(expectation.table()))
     for sentence in expectation.sentences():
         print(f"  {sentence}")
 
@@ -143,18 +124,15 @@ def _show_blocks(title: str, lines: tuple[BlockLine, ...], n_blocks: int) -> Non
     print(f"\n{title}")
     rows = [(str(line.block), f"{line.records:,}", f"{line.seconds:.2f}", line.reason) for line in lines[:_MOST_LINES]]
     rows.insert(0, ("block", "records", "seconds", "why"))
-    widths = [max(len(row[i]) for row in rows) for i in range(3)]
-    for row in rows:
-        print("  ".join([*(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=False)), row[3]]))
+    print(aligned(rows, texts=(3,)))
     if n_blocks > _MOST_LINES:
         which = "all" if n_blocks == len(lines) else f"the first {len(lines):,}"
         print(f"... and {n_blocks - _MOST_LINES:,} more (--json shows {which})")
 
 
 def show_forecast(forecast: Forecast) -> None:
-    """Show what a release would take: in all, by stage, and where the workers' time goes."""
     print(_pairs(forecast_rows(forecast)))
-    print("\n" + _aligned([STAGE_HEADER, *forecast_stages(forecast)]))
+    print("\n" + aligned(forecast_stages(forecast)))
     print("\nof the workers' time\n" + _pairs(loss_rows(forecast)))
     print(f"\nmeasured {forecast.measured}")
 
@@ -188,6 +166,37 @@ def show_series(status: LedgerStatus) -> None:
         ("key", status.key_fingerprint),
     ]
     print(_pairs(rows))
+
+
+def show_attack(report: AttackReport) -> None:
+    """Show what releases give away together, and what the figures mean."""
+    for number, release in enumerate(report.releases, 1):
+        facts = f"k={release.k}, {release.rows:,} records in {release.groups:,} groups"
+        print(f"{number}  {release.id} {release.revision}: {facts}  {release.url}")
+    rows = [("releases", "in both", "in one", "solved", "below k", "smallest trace")]
+    for pair in report.pairs:
+        in_one = f"{pair.only_in_first + pair.only_in_second:,}"
+        rows.append((f"{pair.first} and {pair.second}", f"{pair.matched:,}", in_one, *_attack_figures(pair)))
+    if len(report.releases) > 2:
+        rows.append(("all", "", "", *_attack_figures(report)))
+    print("\n" + aligned(rows))
+    print(f"\nrecords are known again by: {', '.join(report.columns)}")
+    print("solved: the quasi-identifiers of so many single records follow from the means")
+    print(
+        f"below k: so many records shared their groups, release by release, among fewer than k={report.k}; "
+        "smallest trace: the fewest that did"
+    )
+    if report.undecided:
+        print(f"not decided for {report.undecided:,} records, too many to try: more of them may be solvable")
+    if report.is_safe:
+        print("nobody is given away by these releases together; with other columns (--columns) it may differ")
+    else:
+        print("no later release mends this: withdraw all of these but one, and release no regrouped people again")
+
+
+def _attack_figures(counts: AttackedPair | AttackReport) -> tuple[str, str, str]:
+    smallest = "unknown" if counts.smallest_trace is None else f"{counts.smallest_trace:,}"
+    return (f"{counts.records_solved:,}", f"{counts.below_k:,}", smallest)
 
 
 def show_algorithms(as_json: bool) -> None:

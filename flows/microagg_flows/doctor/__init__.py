@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib import import_module
-from typing import Any
 
 from microagg_core.errors import EXIT_DONE, MicroaggError
 from microagg_core.registry import names
@@ -50,9 +49,6 @@ class Finding:
         """
         return f"{self.grade:<8} {self.about}: {self.says}"
 
-    def document(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 @dataclass
 class Patient:
@@ -68,11 +64,7 @@ class Patient:
 
 
 def examine(order: Order, progress: Progress) -> Iterator[Finding]:
-    """Look at all that a run of this order would meet.
-
-    Raises:
-        SpecError: the spec is none, so there is no place to look at.
-    """
+    """Look at all that a run of this order would meet."""
     moment = now()
     tonight = Settled.of(order, moment)
     patient = Patient(tonight.spec, tonight.id, moment, progress)
@@ -111,11 +103,7 @@ def looked(about: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Findin
 
 
 def exit_code_of(findings: Sequence[Finding]) -> int:
-    """Exit code of a run that meets these in their order: that of the first that is wrong.
-
-    >>> exit_code_of([strange("clock", "ahead"), Finding("store", Grade.wrong, "full", 5)])
-    5
-    """
+    """Find the exit code of a run that meets these in their order: that of the first that is wrong."""
     return next((finding.exit_code for finding in findings if finding.grade == Grade.wrong), EXIT_DONE)
 
 

@@ -16,13 +16,12 @@ _SOON = datetime.timedelta(hours=36)
 
 
 def look(patient: Patient) -> Iterator[Finding]:
-    """Look for temporary keys in the environment of workers, and at the certificate that the spec names."""
     yield from _keys(patient)
     yield from looked("certificate", lambda: _certificate(patient))
 
 
 def _keys(patient: Patient) -> Iterator[Finding]:
-    ends = [one.end_of_credentials for one in patient.around.values() if one.end_of_credentials]
+    ends = [around.end_of_credentials for around in patient.around.values() if around.end_of_credentials]
     if ends:
         try:
             end = min(datetime.datetime.fromisoformat(text).astimezone(datetime.UTC) for text in ends)
@@ -30,7 +29,7 @@ def _keys(patient: Patient) -> Iterator[Finding]:
             yield strange("credentials", f"{END} is no moment; set it as 2026-11-18T03:00:00Z")
             return
         yield ending("credentials", "what is in the environment", end, patient.now, StorageError)
-    elif any(TOKEN in one.variables for one in patient.around.values()):
+    elif any(TOKEN in around.variables for around in patient.around.values()):
         yield strange(
             "credentials", f"{TOKEN} is set, so these keys end, and nobody says when; use a role or a profile instead"
         )

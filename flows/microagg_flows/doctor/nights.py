@@ -18,7 +18,6 @@ _NIGHTS, _DAYS_AHEAD = 3, 400
 
 
 def look(patient: Patient) -> Iterator[Finding]:
-    """Find when the next releases are due, and who will make them."""
     if patient.spec.schedule is not None:
         schedule = patient.spec.schedule
         yield from looked("schedule", lambda: _next_nights(schedule, patient.now))

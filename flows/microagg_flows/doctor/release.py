@@ -17,7 +17,6 @@ from microagg_flows.doctor import Finding, Patient, looked, strange, well
 
 
 def look(patient: Patient) -> Iterator[Finding]:
-    """Compare the input's columns with the spec, the key with the ledger's, the id with those that are taken."""
     yield from looked("input", lambda: _input(patient))
     yield from looked("series", lambda: _series(patient))
     yield from looked("output", lambda: _output(patient))

@@ -20,7 +20,6 @@ SLOW_SECONDS = 2.0
 
 
 def look(patient: Patient) -> Iterator[Finding]:
-    """Write to the work area, and create an object once; look at its bucket, speed, clock and disk."""
     yield from looked("work area", lambda: _store(patient, work_store(patient.spec)))
 
 
@@ -32,7 +31,11 @@ def _store(patient: Patient, work: Store) -> Iterator[Finding]:
     if probe.ahead is not None:
         yield clock_finding("the store's clock", probe.ahead)
     if is_local(work.url):
-        yield free_finding(f"{work}", shutil.disk_usage(_there(Path(local_path(work.url)))).free)
+        path = Path(local_path(work.url))
+        present = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+        free = shutil.disk_usage(present).free
+        says = f"{work}: {free / 2**30:,.1f} GiB are free"
+        yield well("disk", says) if free >= LEAST_FREE else strange("disk", f"{says}; make room there")
 
 
 def _creation(patient: Patient, work: Store, probe: StoreProbe) -> Finding:
@@ -68,11 +71,6 @@ def _speed(who: str, out: float, back: float) -> Finding:
     return strange("speed", f"{who}: {says}; look at the network in between")
 
 
-def free_finding(who: str, free: int) -> Finding:
-    says = f"{free / 2**30:,.1f} GiB are free"
-    return well("disk", f"{who}: {says}") if free >= LEAST_FREE else strange("disk", f"{who}: {says}; make room there")
-
-
 def _service(url: str) -> str:
     """Name what two places have to share to be alike.
 
@@ -80,8 +78,3 @@ def _service(url: str) -> str:
     (True, 's3')
     """
     return "" if is_local(url) else url.partition("://")[0]
-
-
-def _there(path: Path) -> Path:
-    """Go up from a path to what of it exists."""
-    return next(folder for folder in (path, *path.absolute().parents) if folder.exists())

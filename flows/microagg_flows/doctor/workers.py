@@ -22,7 +22,6 @@ _MOST_LOOKED_AT = 20
 
 
 def look(patient: Patient) -> Iterator[Finding]:
-    """Ask each worker what it is, and what it finds around it."""
     yield from looked("workers", lambda: _workers(patient))
 
 
@@ -61,7 +60,7 @@ def _memory(patient: Patient) -> Iterator[Finding]:
         yield well("memory", "nobody sets a limit")
         return
     has = f"each thread has {there // _MIB} MiB for its rows"
-    needed = most_needed(patient)
+    needed = _most_needed(patient)
     if needed is None:
         yield well("memory", f"{has}; microagg plan says what this input needs")
         return
@@ -79,7 +78,7 @@ def _per_task(record: WorkerRecord) -> int | None:
     return bytes_per_task(record.memory_limit, pause_share(), record.threads) if record.memory_limit else None
 
 
-def most_needed(patient: Patient) -> tuple[str, int] | None:
+def _most_needed(patient: Patient) -> tuple[str, int] | None:
     """Find which of the last runs needed most for one task, and how many bytes; None where no plan was made.
 
     An outcome has what a plan would need of a whole worker; the worker's own share is taken off.
@@ -96,7 +95,7 @@ def most_needed(patient: Patient) -> tuple[str, int] | None:
 
 def _around(patient: Patient, asked: float, took: float) -> Iterator[Finding]:
     around = {record.number: patient.around.get(record.address) for record in patient.records}
-    facts = {number: one for number, one in around.items() if one is not None}
+    facts = {number: surroundings for number, surroundings in around.items() if surroundings is not None}
     if not facts:
         return
     yield _kernels(patient.records, facts)
@@ -107,7 +106,7 @@ def _around(patient: Patient, asked: float, took: float) -> Iterator[Finding]:
 
 
 def _kernels(records: list[WorkerRecord], facts: dict[int, Surroundings]) -> Finding:
-    cold = [number for number, one in facts.items() if not one.is_warm]
+    cold = [number for number, worker in facts.items() if not worker.is_warm]
     if not cold:
         return well("kernels", "compiled for all who need them")
     who = _listed(cold) if any(record.address for record in records) else "this process"
@@ -115,16 +114,15 @@ def _kernels(records: list[WorkerRecord], facts: dict[int, Surroundings]) -> Fin
 
 
 def _disks(facts: dict[int, Surroundings]) -> Finding:
-    least = min(one.free_bytes for one in facts.values())
-    full = [number for number, one in facts.items() if one.free_bytes < LEAST_FREE]
+    least = min(worker.free_bytes for worker in facts.values())
+    full = [number for number, worker in facts.items() if worker.free_bytes < LEAST_FREE]
     says = f"temporary files have {least / 2**30:,.1f} GiB or more"
     return strange("disk", f"{_listed(full)}: {says}; make room there") if full else well("disk", says)
 
 
 def _ways(facts: dict[int, Surroundings]) -> Iterator[Finding]:
-    times = [(one.seconds_out, one.seconds_back) for one in facts.values()]
-    out = [seconds for seconds, _ in times if seconds is not None]
-    back = [seconds for _, seconds in times if seconds is not None]
+    out = [worker.seconds_out for worker in facts.values() if worker.seconds_out is not None]
+    back = [worker.seconds_back for worker in facts.values() if worker.seconds_back is not None]
     if out and back:
         says = f"a megabyte takes workers at most {1000 * max(out):.0f} ms there and {1000 * max(back):.0f} ms back"
         slow = max(*out, *back) > SLOW_SECONDS
@@ -132,15 +130,10 @@ def _ways(facts: dict[int, Surroundings]) -> Iterator[Finding]:
 
 
 def _clocks(facts: dict[int, Surroundings], asked: float, took: float) -> Iterator[Finding]:
-    ahead = {number: max(0.0, one.clock - asked - took) + min(0.0, one.clock - asked) for number, one in facts.items()}
+    ahead = {number: max(0.0, w.clock - asked - took) + min(0.0, w.clock - asked) for number, w in facts.items()}
     number = max(ahead, key=lambda n: abs(ahead[n]))
     yield clock_finding(f"the clock of worker {number}", ahead[number])
 
 
 def _listed(numbers: Iterable[int]) -> str:
-    """Name workers by their numbers.
-
-    >>> _listed([1, 3])
-    'workers 1, 3'
-    """
     return "workers " + ", ".join(map(str, numbers))

@@ -22,8 +22,7 @@ from prefect.artifacts import (
 from prefect.context import FlowRunContext
 
 from microagg_core.group.headway import Headway
-from microagg_core.pages.release_report import as_markdown
-from microagg_core.pages.run_results import compared_markdown, results_markdown, stage_rows
+from microagg_core.pages.release_report import as_markdown, compared_markdown, results_markdown, stage_rows
 from microagg_core.store.objects import sha256_hex
 from microagg_flows.progress import Progress
 

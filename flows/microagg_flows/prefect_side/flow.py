@@ -141,7 +141,7 @@ def _ended(order: Order, record: RunRecord, progress: PrefectProgress) -> Any:
         record.parent = ParentRun(str(run.id), _job_of(run, tonight)) if run else None
         if is_scheduled(run, order):
             record.warnings += _caught_up(order, tonight, progress)
-        run_release(order, record, lambda stage, release: _stage_task(stage, release)(), _scheduled_time())
+        run_release(tonight, record, lambda stage, release: _stage_task(stage, release)())
         if record.note:
             get_run_logger().warning(record.note)
         document = record.release_document()

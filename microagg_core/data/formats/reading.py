@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, ClassVar, TypeVar
 
@@ -144,7 +144,7 @@ Place = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Stretch:
-    """A file of the input, or some of it. Only its format knows what ``place`` means."""
+    """A file of the input, or some of it."""
 
     url: str
     #: Bytes of the file; 0 where that is not known.
@@ -153,6 +153,20 @@ class Stretch:
     place: Place = ()
     #: What the file has to be for the place to be right, where it is not all of it.
     state: str = ""
+
+    @property
+    def is_small(self) -> bool:
+        return 0 < self.size <= AT_ONCE_BYTES
+
+    def opened(self, source: Input) -> BinaryIO:
+        """Open the file, whose place may be anywhere if it is not what it was when it was cut.
+
+        Raises:
+            DataError: it changed.
+        """
+        if self.state and input_file(self.url, source.storage_options).state != self.state:
+            raise file_changed(shown(self.url))
+        return (fetch_input if self.is_small else open_input)(self.url, source.storage_options)
 
 
 @dataclass(frozen=True)
@@ -187,13 +201,10 @@ class InputListing:
     remarks: tuple[str, ...] = ()
 
 
-What = TypeVar("What", InputFile, Stretch)
-
-
 class InputFormat(ABC):
-    """A way in which microdata come: files found by URL or glob, all of one schema, and cut one by one.
+    """A way in which microdata come: files of one schema, each of which is handed to it open, at its start.
 
-    It holds no state: everything is in the spec's ``input``. Files are handed to it open, at their start.
+    It holds no state: everything is in the spec's ``input``.
     """
 
     #: The name in a spec, which is that of its file, and the endings of its files.
@@ -201,9 +212,8 @@ class InputFormat(ABC):
     endings: ClassVar[tuple[str, ...]] = ()
     #: How its files begin, where that tells them from all others.
     marks: ClassVar[tuple[bytes, ...]] = ()
-
     #: Bytes of small files that are one part.
-    part_bytes = PART_BYTES
+    part_bytes: ClassVar[int] = PART_BYTES
 
     @abstractmethod
     def layout(self, file: BinaryIO, url: str, source: Input) -> tuple[pa.Schema, list[tuple[Place, int]]]:
@@ -229,74 +239,9 @@ class InputFormat(ABC):
         """Yield the same, of which only the first is certain; afterwards nothing goes on reading in the background."""
         return self.rows_of(file, stretch, source, columns)
 
-    def schema(self, source: Input) -> pa.Schema:
-        first = input_files(source.url, source.storage_options)[0]
-        with _opened(first, source) as file:
-            return plain_schema(self.layout(file, first.url, source)[0])
-
-    def listing(self, source: Input) -> InputListing:
-        """List the stretches of all files, in the files' order; small ones together."""
-        files = input_files(source.url, source.storage_options)
-        stretches: list[Stretch] = []
-        sizes: list[int] = []
-        schema: pa.Schema = None
-        for one, (of_file, places) in zip(files, ahead(lambda f: self._laid_out(f, source), files), strict=True):
-            schema = of_file if schema is None else schema
-            _refuse_other_schema(schema, of_file, files[0].url, one.url)
-            stretches += [stretch for stretch, _ in places]
-            sizes += [size for _, size in places]
-        parts = [InputPart(i, tuple(stretches[a:b])) for i, (a, b) in enumerate(_packs(sizes, self.part_bytes))]
-        return InputListing(tuple(parts), schema, tuple((file.url, file.state) for file in files))
-
-    def _laid_out(self, one: InputFile, source: Input) -> tuple[pa.Schema, list[tuple[Stretch, int]]]:
-        """Read a file's schema and stretches, after what state it has."""
-        url, size = one.url, one.size or 0
-        state = "" if _is_small(size) else input_file(url, source.storage_options).state
-        with _opened(one, source) as file:
-            try:
-                schema, places = self.layout(file, url, source)
-            except DataError:
-                file.seek(0)
-                refuse_foreign(file.read(_HEAD_BYTES), shown(url))
-                raise
-        is_cut = len(places) > 1
-        return plain_schema(schema), [(Stretch(url, size, place, state * is_cut), n) for place, n in places]
-
-    def row_counts(self, source: Input) -> Iterator[int]:
-        files = input_files(source.url, source.storage_options)
-        for one, file in _opened_in_turn(files, source):
-            with file:
-                yield from self.rows_in(file, one.url, source)
-
-    def batches(self, part: InputPart, source: Input, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-        """Stretch by stretch.
-
-        Raises:
-            DataError: a damaged file, or one that is not what it was when it was cut.
-        """
-        for stretch, file in self._opened_ahead(part, source, columns):
-            with file:
-                yield from self.rows_of(file, stretch, source, columns)
-
-    def _opened_ahead(
-        self, part: InputPart, source: Input, columns: tuple[str, ...]
-    ) -> Iterator[tuple[Stretch, BinaryIO]]:
-        """Open stretches in turn; a remote one is asked for while the one before it is worked on."""
-        if is_local(source.url):
-            yield from _opened_in_turn(part.stretches, source)
-            return
-
-        def opened(stretch: Stretch) -> tuple[Stretch, BinaryIO]:
-            file = _opened(stretch, source)
-            return stretch, file if _is_small(stretch.size) else self.ready(file, stretch, source, columns)
-
-        small = all(_is_small(stretch.size) for stretch in part.stretches)
-        yield from ahead(opened, part.stretches, AHEAD if small else 2)
-
-    def first_batches(self, part: InputPart, source: Input, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-        for stretch in part.stretches:
-            with _opened(stretch, source) as file:
-                yield from self.first_rows_of(file, stretch, source, columns)
+    def remarks(self, parts: Sequence[InputPart], source: Input) -> tuple[str, ...]:
+        """Say in sentences why parts are as they are."""
+        return ()
 
     def stretches_to_scan(self, listing: InputListing, source: Input) -> list[Stretch]:
         """List stretches to be scanned before :meth:`cut` can cut larger parts."""
@@ -317,75 +262,6 @@ class InputFormat(ABC):
     def starter_options(self, source: Input) -> str:
         """Write the format's own lines under ``input:`` in a starter spec."""
         return ""
-
-
-def file_changed(files: str) -> DataError:
-    return DataError(f"{files} changed while the release was made; run again when nobody writes to the input")
-
-
-def _packs(sizes: Sequence[int], limit: int) -> Iterator[tuple[int, int]]:
-    """Yield first and end of each run of neighbours that are read together: up to a limit, but not if they are few.
-
-    >>> list(_packs([10, 20, 30], limit=2**30))
-    [(0, 1), (1, 2), (2, 3)]
-    >>> [end - first for first, end in _packs([10] * 500, limit=50 * 2**20)][-3:]
-    [15, 15, 5]
-    """
-    costs = [size + OPENING_BYTES for size in sizes]
-    limit = min(limit, sum(costs) // MANY_PARTS)
-    first, held = 0, 0
-    for number, cost in enumerate(costs):
-        if number > first and held + cost > limit:
-            yield first, number
-            first, held = number, 0
-        held += cost
-    yield first, len(sizes)
-
-
-def _is_small(size: int | None) -> bool:
-    return size is not None and 0 < size <= AT_ONCE_BYTES
-
-
-def _opened(what: InputFile | Stretch, source: Input) -> BinaryIO:
-    if isinstance(what, Stretch):
-        refuse_other_state(what, source)
-    fetch = fetch_input if _is_small(what.size) else open_input
-    return fetch(what.url, source.storage_options)
-
-
-def _opened_in_turn(items: Sequence[What], source: Input) -> Iterator[tuple[What, BinaryIO]]:
-    if len(items) < 2:
-        yield from ((item, _opened(item, source)) for item in items)
-        return
-    fetched = ahead(lambda item: _opened(item, source) if _is_small(item.size) else None, items)
-    for item, file in zip(items, fetched, strict=True):
-        yield item, file or _opened(item, source)
-
-
-def refuse_other_state(stretch: Stretch, source: Input) -> None:
-    """Refuse a file that is not what it was when it was cut: the place may now be anywhere.
-
-    Raises:
-        DataError: it changed.
-    """
-    if stretch.state and input_file(stretch.url, source.storage_options).state != stretch.state:
-        raise file_changed(shown(stretch.url))
-
-
-def _refuse_other_schema(first: pa.Schema, other: pa.Schema, first_url: str, url: str) -> None:
-    expected = {f.name: f.type for f in first}
-    present = {f.name: f.type for f in other}
-    problems = [f"has no column {name!r}" for name in expected if name not in present]
-    problems += [f"has a column {name!r} more" for name in present if name not in expected]
-    problems += [
-        f"has column {name!r} as {present[name]} instead of {kind}"
-        for name, kind in expected.items()
-        if name in present and present[name] != kind
-    ]
-    if problems:
-        raise DataError(
-            f"{shown(url)} {'; it '.join(problems)}: all input files must have the schema of {shown(first_url)}"
-        )
 
 
 def input_format(source: Input) -> InputFormat:
@@ -416,46 +292,120 @@ def input_formats() -> tuple[InputFormat, ...]:
     return registry.members(package, InputFormat, group)
 
 
-#: Bytes of a text or binary value, at most. A default block may have a thousand of them, and a task holds six copies of
-#: its rows: that is 384 MiB, while 600 values of 1 MB took 2.5 GiB.
-MOST_VALUE_BYTES = 64 * 2**10
-#: Bytes of texts that are decoded at once, whatever a dictionary makes of few.
-_DECODED_BYTES = 32 * 2**20
-
-
 def list_input(source: Input) -> InputListing:
-    """Find the input, check that all of it has one schema, and cut it into parts.
+    """Find the input's files, check that all have one schema, and cut them into parts; small ones together.
 
     Raises:
         StorageError: nothing there, or not readable.
         DataError: a damaged file, or files with different schemas.
     """
-    return input_format(source).listing(source)
+    form, files = input_format(source), input_files(source.url, source.storage_options)
+    stretches: list[Stretch] = []
+    sizes: list[int] = []
+    schema: pa.Schema = None
+    for file, (of_file, places) in zip(files, ahead(lambda f: _laid_out(form, f, source), files), strict=True):
+        schema = of_file if schema is None else schema
+        _refuse_other_schema(schema, of_file, files[0].url, file.url)
+        stretches += [stretch for stretch, _ in places]
+        sizes += [size for _, size in places]
+    parts = tuple(InputPart(i, tuple(stretches[a:b])) for i, (a, b) in enumerate(_packs(sizes, form.part_bytes)))
+    return InputListing(parts, schema, tuple((file.url, file.state) for file in files), form.remarks(parts, source))
 
 
-def has_fewer_rows(source: Input, limit: int) -> bool:
-    """Tell whether the input has fewer than ``limit`` rows, by as little of it as tells; it may be taken for larger.
+def _laid_out(form: InputFormat, found: InputFile, source: Input) -> tuple[pa.Schema, list[tuple[Stretch, int]]]:
+    """Read a file's schema and stretches, after what state it has."""
+    whole = Stretch(found.url, found.size or 0)
+    state = "" if whole.is_small else input_file(found.url, source.storage_options).state
+    with whole.opened(source) as file:
+        try:
+            schema, places = form.layout(file, whole.url, source)
+        except DataError:
+            file.seek(0)
+            refuse_foreign(file.read(_HEAD_BYTES), shown(whole.url))
+            raise
+    is_cut = len(places) > 1
+    return plain_schema(schema), [(replace(whole, place=place, state=state * is_cut), n) for place, n in places]
+
+
+def _packs(sizes: Sequence[int], limit: int) -> Iterator[tuple[int, int]]:
+    """Yield first and end of each run of neighbours that are read together: up to a limit, but not if they are few.
+
+    >>> list(_packs([10, 20, 30], limit=2**30))
+    [(0, 1), (1, 2), (2, 3)]
+    >>> [end - first for first, end in _packs([10] * 500, limit=50 * 2**20)][-3:]
+    [15, 15, 5]
+    """
+    costs = [size + OPENING_BYTES for size in sizes]
+    limit = min(limit, sum(costs) // MANY_PARTS)
+    first, held = 0, 0
+    for number, cost in enumerate(costs):
+        if number > first and held + cost > limit:
+            yield first, number
+            first, held = number, 0
+        held += cost
+    yield first, len(sizes)
+
+
+def _refuse_other_schema(first: pa.Schema, other: pa.Schema, first_url: str, url: str) -> None:
+    expected = {f.name: f.type for f in first}
+    present = {f.name: f.type for f in other}
+    problems = [f"has no column {name!r}" for name in expected if name not in present]
+    problems += [f"has a column {name!r} more" for name in present if name not in expected]
+    problems += [
+        f"has column {name!r} as {present[name]} instead of {kind}"
+        for name, kind in expected.items()
+        if name in present and present[name] != kind
+    ]
+    if problems:
+        raise DataError(
+            f"{shown(url)} {'; it '.join(problems)}: all input files must have the schema of {shown(first_url)}"
+        )
+
+
+def file_changed(files: str) -> DataError:
+    return DataError(f"{files} changed while the release was made; run again when nobody writes to the input")
+
+
+def _opened_ahead(
+    stretches: Sequence[Stretch], source: Input, ready: Callable[[BinaryIO, Stretch], BinaryIO] | None = None
+) -> Iterator[tuple[Stretch, BinaryIO]]:
+    """Open stretches in turn; small ones ahead, and a remote one is made ready while the one before it is worked on."""
+    if is_local(source.url):
+        ready = None
+
+    def opened(stretch: Stretch) -> tuple[Stretch, BinaryIO]:
+        file = stretch.opened(source)
+        return stretch, file if ready is None or stretch.is_small else ready(file, stretch)
+
+    if len(stretches) == 1 and ready is None:
+        return map(opened, stretches)
+    all_small = all(stretch.is_small for stretch in stretches)
+    return ahead(opened, stretches, AHEAD if all_small else 1 if ready is None else 2)
+
+
+def count_rows(source: Input, most: int | None = None) -> int:
+    """Count the rows of the input, or a few more, by as little of it as tells; no further than to ``most``.
 
     Raises:
         StorageError: nothing there, or not readable.
         DataError: a damaged file.
     """
-    rows = 0
-    for some in input_format(source).row_counts(source):
-        rows += some
-        if rows >= limit:
-            return False
-    return True
+    form, rows = input_format(source), 0
+    files = input_files(source.url, source.storage_options)
+    for stretch, file in _opened_ahead([Stretch(one.url, one.size or 0) for one in files], source):
+        with file:
+            for some in form.rows_in(file, stretch.url, source):
+                rows += some
+                if most is not None and rows >= most:
+                    return rows
+    return rows
 
 
-def count_rows(source: Input) -> int:
-    """Count the rows of the input, or a few more, by as little of it as tells.
-
-    Raises:
-        StorageError: nothing there, or not readable.
-        DataError: a damaged file.
-    """
-    return sum(input_format(source).row_counts(source))
+#: Bytes of a text or binary value, at most. A default block may have a thousand of them, and a task holds six copies of
+#: its rows: that is 384 MiB, while 600 values of 1 MB took 2.5 GiB.
+MOST_VALUE_BYTES = 64 * 2**10
+#: Bytes of texts that are decoded at once, whatever a dictionary makes of few.
+_DECODED_BYTES = 32 * 2**20
 
 
 def read_part(
@@ -466,13 +416,18 @@ def read_part(
     ``longest`` is the most bytes of a text or binary value; None: any, for who proposes roles and releases nothing.
 
     Raises:
-        DataError: a damaged file, a ragged line, a value that is not of its column's type, or one that is too long.
+        DataError: a damaged file, or one that is not what it was when it was cut; a ragged line, a value that is not of
+            its column's type, or one that is too long.
     """
-    for batch in input_format(source).batches(part, source, columns):
-        decoded = sum(_text_bytes(name, batch.column(name), longest) for name in columns)
-        n_rows = max(1, batch.num_rows // (decoded // _DECODED_BYTES + 1))
-        for start in range(0, batch.num_rows, n_rows):
-            yield _plain_table(batch.slice(start, n_rows), columns)
+    form = input_format(source)
+    opened = _opened_ahead(part.stretches, source, lambda file, stretch: form.ready(file, stretch, source, columns))
+    for stretch, file in opened:
+        with file:
+            for batch in form.rows_of(file, stretch, source, columns):
+                decoded = sum(_text_bytes(name, batch.column(name), longest) for name in columns)
+                n_rows = max(1, batch.num_rows // (decoded // _DECODED_BYTES + 1))
+                for start in range(0, batch.num_rows, n_rows):
+                    yield _plain_table(batch.slice(start, n_rows), columns)
 
 
 def first_rows(part: InputPart, source: Input, columns: tuple[str, ...]) -> pa.Table | None:
@@ -480,8 +435,12 @@ def first_rows(part: InputPart, source: Input, columns: tuple[str, ...]) -> pa.T
 
     For a process that may end at once: nothing goes on reading in the background.
     """
-    batches = input_format(source).first_batches(part, source, columns)
-    return next((_plain_table(batch, columns) for batch in batches if batch.num_rows), None)
+    for stretch in part.stretches:
+        with stretch.opened(source) as file:
+            for batch in input_format(source).first_rows_of(file, stretch, source, columns):
+                if batch.num_rows:
+                    return _plain_table(batch, columns)
+    return None
 
 
 def _plain_table(batch: pa.RecordBatch, columns: tuple[str, ...]) -> pa.Table:

@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,23 @@ class Moments:
     def mean_from(self, origin: Origin) -> float:
         return float(self.origin - origin) + self.mean
 
+    def __add__(self, other: Moments) -> Moments:
+        if not (self.n and other.n):
+            return self if self.n else other
+        n = self.n + other.n
+        delta = float(other.origin - self.origin) + other.mean - self.mean
+        exponents = [m.exponent for m in (self, other) if m.m2 > 0] + ([_exponent(abs(delta))] if delta else [])
+        exponent = max(exponents, default=0)
+        scaled = math.ldexp(delta, -exponent)
+        m2 = (
+            math.ldexp(self.m2, 2 * (self.exponent - exponent))
+            + math.ldexp(other.m2, 2 * (other.exponent - exponent))
+            + scaled * scaled * (self.n / n) * other.n
+        )
+        mean = self.mean + delta * (other.n / n)
+        least, greatest = min(self.least, other.least), max(self.greatest, other.greatest)
+        return Moments(n, self.origin, mean, m2, exponent, least, greatest)
+
 
 EMPTY = Moments(0, 0, 0.0, 0.0, 0, 0, 0)
 
@@ -149,29 +167,12 @@ def moments_of(values: NDArray[Any]) -> Moments:
     return Moments(len(values), origin, mean, float(np.square(scaled).sum()), exponent, least, greatest)
 
 
-def merge(a: Moments, b: Moments) -> Moments:
-    if a.n == 0 or b.n == 0:
-        return b if a.n == 0 else a
-    n = a.n + b.n
-    delta = float(b.origin - a.origin) + b.mean - a.mean
-    exponents = [m.exponent for m in (a, b) if m.m2 > 0] + ([_exponent(abs(delta))] if delta else [])
-    exponent = max(exponents, default=0)
-    scaled = math.ldexp(delta, -exponent)
-    m2 = (
-        math.ldexp(a.m2, 2 * (a.exponent - exponent))
-        + math.ldexp(b.m2, 2 * (b.exponent - exponent))
-        + scaled * scaled * (a.n / n) * b.n
-    )
-    mean = a.mean + delta * (b.n / n)
-    return Moments(n, a.origin, mean, m2, exponent, min(a.least, b.least), max(a.greatest, b.greatest))
-
-
 def merge_all(parts: Iterable[Moments]) -> Moments:
     """Merge pairwise, in order: neighbours first, so that rounding grows with the logarithm of the parts."""
     level = list(parts)
     while len(level) > 2:
-        level = [merge(level[i], level[i + 1]) if i + 1 < len(level) else level[i] for i in range(0, len(level), 2)]
-    return reduce(merge, level, EMPTY)
+        level = [level[i] + level[i + 1] if i + 1 < len(level) else level[i] for i in range(0, len(level), 2)]
+    return reduce(add, level, EMPTY)
 
 
 def _scaled(values: Floats, exponent: int) -> Floats:

@@ -6,7 +6,6 @@ may stand for the values of a group is for their kind to say: of numbers, what l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -21,35 +20,22 @@ from microagg_core.inspect.check import Check
 from microagg_core.inspect.contract import GateCheck, Promise, ReleasedFile
 
 
-@dataclass(frozen=True)
-class Outside:
-    """For each quasi-identifier, values outside the range."""
-
-    counts: tuple[int, ...]
-
-    def __add__(self, other: Outside) -> Outside:
-        return Outside(tuple(a + b for a, b in zip(self.counts, other.counts, strict=True)))
-
-
-class GroupRanges(GateCheck[Outside]):
-    """Compares values with ranges, file by file: the records of a combination are all in one."""
+class GroupRanges(GateCheck[tuple[int, ...]]):
+    """Count values outside the range by column, file by file: the records of a combination are all in one."""
 
     name = "groups"
-    notes = Outside
+    notes = tuple[int, ...]
 
-    def note(self, file: ReleasedFile) -> Outside:
+    def note(self, file: ReleasedFile) -> tuple[int, ...]:
         """Hold the file's values against those that came in, which :class:`Values` holds against the input's."""
         sharing, kinds = Sharing(file.combinations[0]), file.promise.kinds
         columns = [(kind, came, file.table[kind.name]) for kind, came in zip(kinds, file.came, strict=True)]
-        return Outside(tuple(outside_ranges(*column, sharing) for column in columns))
+        return tuple(outside_ranges(*column, sharing) for column in columns)
 
-    def nothing(self, promise: Promise) -> Outside:
-        return Outside((0,) * len(promise.kinds))
-
-    def judge(self, promise: Promise, released: Outside, expected: Outside) -> Check:
+    def judge(self, promise: Promise, released: tuple[int, ...], expected: tuple[int, ...]) -> Check:
         wrong = [
             f"{count} values of {kind.name!r} lie outside the range of the records that share them"
-            for kind, count in zip(promise.kinds, released.counts, strict=True)
+            for kind, count in zip(promise.kinds, released, strict=True)
             if count
         ]
         right = "every released value is within the range of the records that share it, and theirs where they are equal"

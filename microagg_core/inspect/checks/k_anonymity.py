@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from microagg_core.inspect.check import Check
@@ -11,33 +10,20 @@ from microagg_core.inspect.kanonymity import CombinationCounter
 from microagg_core.inspect.notes import InTable
 
 
-@dataclass(frozen=True)
-class Combinations:
-    """The combinations that files do not show k times, with their counts; in a release that is right, none."""
-
-    counter: Annotated[CombinationCounter, InTable(CombinationCounter.to_table, CombinationCounter.from_table)]
-
-    def __add__(self, other: Combinations) -> Combinations:
-        return Combinations(self.counter + other.counter)
-
-
-class KAnonymity(GateCheck[Combinations]):
-    """Counts combinations over all files."""
+class KAnonymity(GateCheck[CombinationCounter]):
+    """Count combinations over all files; a sum holds those that stay below k, in a release that is right none."""
 
     name = "k-anonymity"
-    notes = Combinations
+    notes = Annotated[CombinationCounter, InTable(CombinationCounter.to_table, CombinationCounter.from_table)]
     of_survivors = judges_survivors = True
 
-    def note(self, file: ReleasedFile) -> Combinations:
+    def note(self, file: ReleasedFile) -> CombinationCounter:
         counter = CombinationCounter(file.promise.key_columns, file.promise.k)
         counter.add(file.table)
-        return Combinations(counter)
+        return counter
 
-    def nothing(self, promise: Promise) -> Combinations:
-        return Combinations(CombinationCounter(promise.key_columns, promise.k))
-
-    def judge(self, promise: Promise, released: Combinations, expected: Combinations) -> Check:
-        if failing := released.counter.failing():
+    def judge(self, promise: Promise, released: CombinationCounter, expected: CombinationCounter) -> Check:
+        if failing := released.failing():
             return Check(self.name, False, f"{failing} combinations have fewer than k={promise.k} units")
         right = f"every combination of quasi-identifiers and blocking values has at least {promise.k} units"
         return Check(self.name, True, right)

@@ -2,47 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pyarrow as pa
 
 from microagg_core.data.kinds.contract import Claim, Kind
-from microagg_core.group.metrics.moments import EMPTY, Moments, merge
+from microagg_core.group.metrics.moments import Moments
 from microagg_core.inspect.check import Check
 from microagg_core.inspect.contract import GateCheck, InputBatch, Promise, ReleasedFile
 
 
-@dataclass(frozen=True)
-class QuasiMoments:
-    """The moments of each quasi-identifier."""
-
-    moments: tuple[Moments, ...]
-
-    def __add__(self, other: QuasiMoments) -> QuasiMoments:
-        return QuasiMoments(tuple(merge(a, b) for a, b in zip(self.moments, other.moments, strict=True)))
-
-
-class Means(GateCheck[QuasiMoments]):
-    """Compares means; survivors are noted for figures of the whole release."""
+class Means(GateCheck[tuple[Moments, ...]]):
+    """Compare means; survivors are noted for figures of the whole release."""
 
     name = "means"
-    notes = QuasiMoments
+    notes = tuple[Moments, ...]
     of_survivors = True
 
-    def note(self, file: ReleasedFile) -> QuasiMoments:
-        return QuasiMoments(tuple(_moments(kind.reader, file.table[kind.name]) for kind in file.promise.kinds))
+    def note(self, file: ReleasedFile) -> tuple[Moments, ...]:
+        return tuple(_moments(kind.reader, file.table[kind.name]) for kind in file.promise.kinds)
 
-    def note_input(self, batch: InputBatch, before: QuasiMoments | None) -> QuasiMoments:
+    def note_input(self, batch: InputBatch, before: tuple[Moments, ...] | None) -> tuple[Moments, ...]:
         columns = zip(batch.promise.kinds, batch.values, strict=True)
-        return QuasiMoments(tuple(kind.moments(values) for kind, values in columns))
+        return tuple(kind.moments(values) for kind, values in columns)
 
-    def nothing(self, promise: Promise) -> QuasiMoments:
-        return QuasiMoments((EMPTY,) * len(promise.kinds))
-
-    def judge(self, promise: Promise, released: QuasiMoments, expected: QuasiMoments) -> Check:
+    def judge(self, promise: Promise, released: tuple[Moments, ...], expected: tuple[Moments, ...]) -> Check:
         """Demand the same number of values on both sides, and the same mean where a kind claims that it is kept."""
         wrong = []
-        for kind, before, after in zip(promise.kinds, expected.moments, released.moments, strict=True):
+        for kind, before, after in zip(promise.kinds, expected, released, strict=True):
             has_mean = Claim.MEAN_KEPT in kind.claims
             if before.n != after.n or (has_mean and before.n and not kind.keeps_mean(before, after)):
                 wrong.append(f"the mean of {kind.name!r} is not kept" if has_mean else f"{kind.name!r} lacks values")

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from microagg_core.inspect.check import Check
 from microagg_core.inspect.contract import GateCheck, InputBatch, Promise, ReleasedFile
 
-
-@dataclass(frozen=True)
-class Nulls:
-    """Missing values by column, and quasi-identifiers that are there and not finite."""
-
-    nulls: dict[str, int]
-    not_finite: int = 0
-
-    def __add__(self, other: Nulls) -> Nulls:
-        nulls = {name: n + other.nulls[name] for name, n in self.nulls.items()}
-        return Nulls(nulls, self.not_finite + other.not_finite)
+#: Missing values by column, and quasi-identifiers that are there and not finite.
+Nulls: TypeAlias = tuple[dict[str, int], int]
 
 
 def _nulls(table: pa.Table) -> dict[str, int]:
@@ -32,21 +23,19 @@ class MissingValues(GateCheck[Nulls]):
 
     def note(self, file: ReleasedFile) -> Nulls:
         unusable = (kind.reader.count_unusable(file.table[kind.name]) for kind in file.promise.kinds)
-        return Nulls(_nulls(file.table), sum(unusable))
+        return _nulls(file.table), sum(unusable)
 
     def note_input(self, batch: InputBatch, before: Nulls | None) -> Nulls:
-        return Nulls(_nulls(batch.expected))
-
-    def nothing(self, promise: Promise) -> Nulls:
-        return Nulls({column.name: 0 for column in promise.schema.released})
+        return _nulls(batch.expected), 0
 
     def judge(self, promise: Promise, released: Nulls, expected: Nulls) -> Check:
         """Demand the same number on both sides, in every column."""
+        (nulls, not_finite), (should_be, _) = released, expected
         wrong = [
-            f"column {name!r} has {after} missing values instead of {expected.nulls[name]}"
-            for name, after in released.nulls.items()
-            if after != expected.nulls[name]
+            f"column {name!r} has {after} missing values instead of {should_be[name]}"
+            for name, after in nulls.items()
+            if after != should_be[name]
         ]
-        if released.not_finite:
-            wrong.append(f"{released.not_finite} released quasi-identifiers are not finite")
+        if not_finite:
+            wrong.append(f"{not_finite} released quasi-identifiers are not finite")
         return Check(self.name, not wrong, "; ".join(wrong) or "no value turned missing or non-finite")

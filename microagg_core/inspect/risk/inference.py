@@ -54,22 +54,10 @@ class ColumnInference:
         )
 
 
-@dataclass(frozen=True)
-class Inferences:
-    """Of all confidential columns."""
-
-    columns: tuple[ColumnInference, ...]
-
-    def __add__(self, other: Inferences) -> Inferences:
-        return Inferences(tuple(a + b for a, b in zip(self.columns, other.columns, strict=True)))
-
-
 def chance_of_one_value(counts: Ints, sizes: Ints) -> Floats:
     """Compute the chance that records drawn at random, without putting back, have one value at most.
 
-    Args:
-        counts: records without a value, and of each value.
-        sizes: how many are drawn; ascending.
+    ``counts`` are the records without a value, and of each value; ``sizes``, ascending, how many are drawn.
 
     >>> chance_of_one_value(np.array([0, 3, 1]), np.array([1, 2, 3, 4])).tolist()
     [1.0, 0.5, 0.25, 0.0]
@@ -90,19 +78,18 @@ def chance_of_one_value(counts: Ints, sizes: Ints) -> Floats:
     return chances
 
 
-class Inference(RiskMeasure[Inferences]):
-    """Counts groups that give values away, column by column."""
+class Inference(RiskMeasure[tuple[ColumnInference, ...]]):
+    """Count groups that give values away, column by column."""
 
     name = "inference"
-    notes = Inferences
+    notes = tuple[ColumnInference, ...]
 
-    def measure(self, exposure: Exposure) -> Inferences:
+    def measure(self, exposure: Exposure) -> tuple[ColumnInference, ...]:
         columns = zip(exposure.confidential, exposure.values_shown, strict=True)
-        return Inferences(tuple(_of_column(column, shown, exposure.sizes) for column, shown in columns))
+        return tuple(_of_column(column, shown, exposure.sizes) for column, shown in columns)
 
-    def figures(self, total: Inferences, names: tuple[str, ...]) -> dict[str, Any]:
-        """By column, certain values first."""
-        return {column.name: _figures(column) for column in total.columns}
+    def figures(self, total: tuple[ColumnInference, ...], names: tuple[str, ...]) -> dict[str, Any]:
+        return {column.name: _figures(column) for column in total}
 
     def of_labels(self, exposure: Exposure) -> Mapping[str, NDArray[Any]]:
         """Records of which the value is certain; columns by their number in the file."""

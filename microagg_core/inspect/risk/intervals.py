@@ -27,8 +27,8 @@ DEVIATIONS = (0.01, 0.05, 0.1, 0.25)
 class Near:
     """Over the records that were asked: how many values are there, and lie within each interval.
 
-    Arrays of values are by column; ``within`` and ``close`` have a row for each width, and ``all_within`` and
-    ``all_close`` count the records of which every value that is there does.
+    ``values`` are by column; ``within`` and ``close`` have a row for each width, and ``all_within`` and ``all_close``
+    count the records of which every value that is there does.
     """
 
     asked: int
@@ -38,22 +38,13 @@ class Near:
     close: PlainInts
     all_close: PlainInts
 
-    def __add__(self, other: Near) -> Near:
-        if not other.asked or not self.asked:
-            return self if not other.asked else other
-        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
-        return Near(*(a + b for a, b in pairs))
-
 
 class Intervals(RiskMeasure[Near]):
     name = "intervals"
     notes = Near
 
     def measure(self, exposure: Exposure) -> Near:
-        asked, nothing = exposure.asked, np.zeros(0, dtype=np.int64)
-        if asked is None or not len(asked.rows):
-            return Near(0, nothing, nothing, nothing, nothing, nothing)
-        own = exposure.groups[asked.rows]
+        asked, own = exposure.asked, exposure.groups[exposure.asked.rows]
         there = ~exposure.missing[own]
         difference = np.abs(asked.values - exposure.means[own])
         near = (_counted(asked.widths, PERCENTS, there), _counted(difference, DEVIATIONS, there))

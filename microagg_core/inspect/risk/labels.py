@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 
@@ -13,24 +11,15 @@ from microagg_core.inspect.gate import measures
 from microagg_core.inspect.notes import PlainTable
 
 
-@dataclass(frozen=True)
-class Lines:
-    table: PlainTable
-
-    def __add__(self, other: Lines) -> Lines:
-        """Put lines behind each other; files of survivors have fewer columns."""
-        return Lines(pa.concat_tables([self.table, other.table], promote_options="default"))
-
-
-class Labels(Inspection[Lines]):
+class Labels(Inspection[pa.Table]):
     family = "risk"
     name = "labels"
-    notes = Lines
+    notes = PlainTable
     of_survivors = True
 
-    def note(self, file: ReleasedFile) -> Lines:
+    def note(self, file: ReleasedFile) -> pa.Table:
         lines = label_lines(file.exposure)
-        return Lines(lines.add_column(0, "file", pa.array(np.full(lines.num_rows, file.number))))
+        return lines.add_column(0, "file", pa.array(np.full(lines.num_rows, file.number)))
 
 
 def label_lines(exposure: Exposure) -> pa.Table:

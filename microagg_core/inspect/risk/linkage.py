@@ -37,33 +37,22 @@ def knowledge(p: int) -> tuple[tuple[int, ...], ...]:
 
 @dataclass(frozen=True)
 class Links:
-    """What links come to, over the records that were asked: one number for each knowledge and noise."""
+    """Sum links over the records that were asked: for each knowledge and noise, and for who takes any record."""
 
     asked: int
-    #: The same for who takes any record of the label with the same values missing, summed over the asked records.
     chance: float
     nearest: PlainFloats
     correct: PlainFloats
 
-    def __add__(self, other: Links) -> Links:
-        if not other.asked or not self.asked:
-            return self if not other.asked else other
-        sums = (self.nearest + other.nearest, self.correct + other.correct)
-        return Links(self.asked + other.asked, self.chance + other.chance, *sums)
-
 
 class Linkage(RiskMeasure[Links]):
-    """Counts the records that are found."""
-
     name = "linkage"
     notes = Links
 
     def measure(self, exposure: Exposure) -> Links:
-        """Every knowledge with every noise, on the records that are asked."""
-        asked = exposure.asked
-        if asked is None or not len(asked.rows):
-            return Links(0, 0.0, np.zeros(0), np.zeros(0))
-        sought, errors = exposure.sought, noise(asked.records, len(exposure.names), exposure.seed)
+        """Look for the records that are asked with every knowledge and every noise."""
+        asked, sought = exposure.asked, exposure.sought
+        errors = noise(asked.records, len(exposure.names), exposure.seed)
         sums = []
         for attributes in knowledge(len(exposure.names)):
             columns, candidates = list(attributes), sought.candidates_of(attributes)
@@ -75,7 +64,6 @@ class Linkage(RiskMeasure[Links]):
         return Links(len(asked.rows), chance, nearest, correct)
 
     def figures(self, total: Links, names: tuple[str, ...]) -> dict[str, Any]:
-        """Who knows all exactly comes first; then everybody, by what he knows."""
         if not total.asked:
             return {"asked": 0}
         intruders = [(known, size) for known in knowledge(len(names)) for size in NOISES]
@@ -93,7 +81,7 @@ class Linkage(RiskMeasure[Links]):
 
     def of_labels(self, exposure: Exposure) -> Mapping[str, NDArray[Any]]:
         asked = exposure.asked
-        if asked is None:
+        if exposure.originals is None:
             return {}
         near, right = exposure.sought.candidates.link(asked.values, exposure.sought.own)
         label = exposure.labels[exposure.groups[asked.rows]]

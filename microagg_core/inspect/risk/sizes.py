@@ -16,7 +16,7 @@ from microagg_core.plain import PlainInts
 
 @dataclass(frozen=True)
 class SizeCounts:
-    """How many combinations have each of some sizes, which ascend."""
+    """Number of combinations of each size; sizes ascend."""
 
     sizes: PlainInts
     groups: PlainInts

@@ -29,10 +29,6 @@ class Alone:
     looked: int
     after: int
 
-    def __add__(self, other: Alone) -> Alone:
-        before = self.before + other.before if self.looked and other.looked else (self if self.looked else other).before
-        return Alone(self.records + other.records, before, self.looked + other.looked, self.after + other.after)
-
 
 def count_alone(keys: UInt64s) -> int:
     """Count the keys that are there once.
@@ -46,18 +42,16 @@ def count_alone(keys: UInt64s) -> int:
 
 
 class Uniqueness(RiskMeasure[Alone]):
-    """Counts records that stand alone."""
-
     name = "uniqueness"
     notes = Alone
 
     def measure(self, exposure: Exposure) -> Alone:
-        n, after = len(exposure.groups), int(np.sum(exposure.sizes == 1))
-        if exposure.originals is None or not n:
-            return Alone(n, np.zeros(0, dtype=np.int64), 0, after)
+        n, after, known = len(exposure.groups), int(np.sum(exposure.sizes == 1)), knowledge(len(exposure.names))
+        if exposure.originals is None:
+            return Alone(n, np.zeros(len(known), dtype=np.int64), 0, after)
         label = mix_words(exposure.labels[exposure.groups].astype(np.uint64))
         before = []
-        for attributes in knowledge(len(exposure.names)):
+        for attributes in known:
             keys = label.copy()
             for j in attributes:
                 keys += exposure.originals[j]  # each attribute's hashes are of another seed
@@ -65,7 +59,6 @@ class Uniqueness(RiskMeasure[Alone]):
         return Alone(n, np.array(before), n, after)
 
     def figures(self, total: Alone, names: tuple[str, ...]) -> dict[str, Any]:
-        """All quasi-identifiers first; then by what is known."""
         after = share(total.after, total.records)
         if not total.looked:
             return {"before": None, "after": after}

@@ -9,8 +9,8 @@ from microagg_core.arrays import Floats, Ints
 from microagg_core.group.metrics.statistics import readable
 from microagg_core.pages.operator.charts import Bar, bars_chart, columns_chart, share_curve
 from microagg_core.pages.operator.inputs import ReportInputs
-from microagg_core.pages.operator.parts import PageChart, PageSection, PageTable, with_rows
-from microagg_core.pages.release_report import ATTRIBUTE_HEADER, attribute_rows
+from microagg_core.pages.operator.parts import PageChart, PageSection, PageTable
+from microagg_core.pages.release_report import attribute_table
 from microagg_core.pages.words import NONE, percent_in_words
 
 #: Columns that a chart has; a table has all.
@@ -21,6 +21,15 @@ _WORST, _POINTS = 10, 120
 _FAR = 3.0
 #: A block whose records lose at most so many times the usual is among the worst by its size alone.
 _USUAL = 1.05
+_WORST_HEADER = (
+    "block",
+    "records",
+    "groups",
+    "share of the loss",
+    "times the usual loss of a record",
+    "unavoidable, at least",
+    "why",
+)
 #: Sizes that each have a column of their own; more are put together.
 _MOST_SIZES = 16
 
@@ -29,24 +38,20 @@ def loss_section(inputs: ReportInputs) -> PageSection:
     losses, blocks = inputs.losses, inputs.blocks
     charts = [_against_bound(inputs), _by_column(inputs)]
     worst: PageTable | None = None
-    if blocks is not None:
+    if blocks is not None and _figures(blocks)[1].any():
+        worst = _worst_table(inputs, blocks)
         if blocks.num_rows > 1:
             charts += [_by_block(blocks), _worst_chart(blocks)]
-        worst = _worst_table(inputs, blocks)
-    figures = {"Every column": inputs.manifest.losses}
+    folded = [PageTable("Every column", attribute_table(inputs.manifest.losses))]
     if inputs.of_arrivals:
-        figures[f"Every column, {inputs.of_arrivals}"] = losses
-    tables = [
-        PageTable.of(caption, ATTRIBUTE_HEADER, attribute_rows({"losses": of.model_dump(mode="json")}))
-        for caption, of in figures.items()
-    ]
+        folded.append(PageTable(f"Every column, {inputs.of_arrivals}", attribute_table(losses)))
     return PageSection(
         "loss",
         "What it cost",
         loss_words(inputs),
-        tuple(chart for chart in charts if chart is not None),
-        with_rows(worst),
-        with_rows(*tables),
+        charts,
+        [worst],
+        folded,
         notes=(
             "Loss is the share of the columns’ variation, each standardized, that the means no longer have (L_SSE). "
             "The bound is proved: no grouping of these blocks into groups of at least k loses less.",
@@ -108,10 +113,8 @@ def _figures(blocks: pa.Table) -> tuple[Ints, Floats]:
     return np.asarray(blocks["records"]).astype(np.int64), np.asarray(blocks["sse"]).astype(np.float64)
 
 
-def _by_block(blocks: pa.Table) -> PageChart | None:
+def _by_block(blocks: pa.Table) -> PageChart:
     records, sse = _figures(blocks)
-    if not sse.sum():
-        return None
     order = np.argsort(-sse / np.maximum(records, 1), kind="stable")
     x = np.concatenate([[0.0], np.cumsum(records[order]) / records.sum()])
     y = np.concatenate([[0.0], np.cumsum(sse[order]) / sse.sum()])
@@ -119,28 +122,24 @@ def _by_block(blocks: pa.Table) -> PageChart | None:
     tenth = float(np.interp(0.1, x, y))
     says = f"The tenth of records in the blocks that lose most make {percent_in_words(tenth)} of the loss."
     rows = [
-        (percent_in_words(float(share)), percent_in_words(float(np.interp(share, x, y))))
+        (percent_in_words(share), percent_in_words(float(np.interp(share, x, y))))
         for share in (0.01, 0.05, 0.1, 0.25, 0.5, 0.75)
     ]
-    table = PageTable.of("Shares of the loss", ("of the records, those that lose most", "share of the loss"), rows)
+    table = PageTable("Shares of the loss", [("of the records, those that lose most", "share of the loss"), *rows])
     points = list(zip(x[at].tolist(), y[at].tolist(), strict=True))
     svg = share_curve(says, points, "records, by block, those that lose most first", "share of the loss")
     return PageChart(f"Loss by block, all {len(records):,}", svg, says, table)
 
 
-def worst_blocks(blocks: pa.Table) -> Ints:
+def worst_blocks(blocks: pa.Table) -> list[int]:
     """Rows of the table with the blocks that make most of the loss."""
-    _, sse = _figures(blocks)
-    return np.argsort(-sse, kind="stable")[:_WORST].astype(np.int64)
+    rows: list[int] = np.argsort(-_figures(blocks)[1], kind="stable")[:_WORST].tolist()
+    return rows
 
 
-def _worst_chart(blocks: pa.Table) -> PageChart | None:
+def _worst_chart(blocks: pa.Table) -> PageChart:
     records, sse = _figures(blocks)
-    whole = float(sse.sum())
-    if not whole:
-        return None
-    rows = worst_blocks(blocks).tolist()
-    numbers = np.asarray(blocks["block"])
+    rows, numbers, whole = worst_blocks(blocks), np.asarray(blocks["block"]), float(sse.sum())
     bars = [
         Bar(
             f"block {numbers[row]:,}, {records[row]:,} records",
@@ -158,39 +157,27 @@ def _worst_chart(blocks: pa.Table) -> PageChart | None:
     return PageChart(f"The {len(rows)} blocks that lose most", bars_chart(says, bars), says)
 
 
-def _worst_table(inputs: ReportInputs, blocks: pa.Table) -> PageTable | None:
+def _worst_table(inputs: ReportInputs, blocks: pa.Table) -> PageTable:
     records, sse = _figures(blocks)
     whole, usual = float(sse.sum()), float(sse.sum() / max(records.sum(), 1))
-    if not whole:
-        return None
-    reasons = {
-        line["block"]: line["reason"] for line in (*inputs.plan.get("largest", ()), *inputs.plan.get("changed", ()))
-    }
-    rows = []
-    for row in worst_blocks(blocks).tolist():
+    lines = (*inputs.plan.get("largest", ()), *inputs.plan.get("changed", ()))
+    reasons = {line["block"]: line["reason"] for line in lines}
+    cells: list[tuple[str, ...]] = [_WORST_HEADER]
+    for row in worst_blocks(blocks):
         block = blocks.slice(row, 1).to_pylist()[0]
         number, n, groups, bound = (block[name] for name in ("block", "records", "groups", "lower_bound"))
-        times = float(sse[row] / n / usual) if usual else 0.0
+        times = float(sse[row] / n / usual)
         unavoidable = percent_in_words(min(bound / sse[row], 1.0)) if sse[row] else NONE
-        why = _why(n, groups, times, inputs.manifest.k, reasons.get(number, ""))
+        why = _why(n, times, inputs.manifest.k, reasons.get(number, ""))
         share = percent_in_words(float(sse[row] / whole))
-        rows.append((f"{number:,}", f"{n:,}", f"{groups:,}", share, readable(times, 2), unavoidable, why))
-    header = (
-        "block",
-        "records",
-        "groups",
-        "share of the loss",
-        "times the usual loss of a record",
-        "unavoidable, at least",
-        "why",
-    )
-    return PageTable.of("The blocks that make most of the loss, and why", header, rows)
+        cells.append((f"{number:,}", f"{n:,}", f"{groups:,}", share, readable(times, 2), unavoidable, why))
+    return PageTable("The blocks that make most of the loss, and why", cells)
 
 
-def _why(records: int, groups: int, times: float, k: int, reason: str) -> str:
+def _why(records: int, times: float, k: int, reason: str) -> str:
     """Say why a block loses much.
 
-    >>> _why(7, 1, 4.2, 5, "one blocking key")
+    >>> _why(7, 4.2, 5, "one blocking key")
     'too few records for two groups; its records lie far apart'
     """
     words = []
@@ -220,8 +207,9 @@ def sizes_section(inputs: ReportInputs) -> PageSection:
     )
     columns = _columns(histogram)
     chart = columns_chart(" ".join(says), [(word, float(n)) for word, n in columns])
-    table = PageTable.of("Groups of each size", ("records in the group", "groups"), [(w, f"{n:,}") for w, n in columns])
-    return PageSection("sizes", title, says, (PageChart("Groups by their number of records", chart, "", table),))
+    cells = [("records in the group", "groups"), *((word, f"{n:,}") for word, n in columns)]
+    table = PageTable("Groups of each size", cells)
+    return PageSection("sizes", title, says, [PageChart("Groups by their number of records", chart, "", table)])
 
 
 def _columns(histogram: dict[int, int]) -> list[tuple[str, int]]:

@@ -6,16 +6,10 @@ from typing import Any
 
 from microagg_core.pages.operator.charts import timeline_chart
 from microagg_core.pages.operator.inputs import ReportInputs
-from microagg_core.pages.operator.parts import PageChart, PageSection, PageTable, with_rows
+from microagg_core.pages.operator.parts import PageChart, PageSection, PageTable
 from microagg_core.pages.plan_report import NightPlan
+from microagg_core.pages.release_report import compared_rows
 from microagg_core.pages.words import NONE, capital, duration, size_in_words
-
-#: Figures of ``run.json`` with an estimate and what it came to: in words, and in which unit.
-_COMPARED = {
-    "kernel_seconds": ("time in kernels", duration),
-    "memory_bytes": ("memory of a worker", size_in_words),
-    "release_bytes": ("rows in memory, files", size_in_words),
-}
 
 
 def records_section(inputs: ReportInputs) -> PageSection:
@@ -40,25 +34,25 @@ def records_section(inputs: ReportInputs) -> PageSection:
         "records",
         "Merged, withheld, cut",
         _records_in_words(plan),
-        tables=with_rows(
-            PageTable.of("Records", ("what", "how many"), rows),
-            PageTable.of("Values by column", ("column", "values", "what became of them"), [*joined, *missing]),
-        ),
+        tables=[
+            PageTable("Records", [("what", "how many"), *rows]),
+            PageTable("Values by column", [("column", "values", "what became of them"), *joined, *missing]),
+        ],
     )
 
 
-def _records_in_words(plan: dict[str, Any]) -> tuple[str, ...]:
+def _records_in_words(plan: dict[str, Any]) -> list[str]:
     if not plan:
-        return ("The audit has no plan of this release.",)
-    joined = {name: n for name, n in plan.get("joined_values", {}).items() if n}
-    words = [
-        _many(plan, "withheld", "record was withheld", "records were withheld", "No record was withheld"),
-        *map(capital, plan.get("withheld_words", ())),
-    ]
-    if plan.get("held"):
-        words.append(_many(plan, "held", "record waits for a later night", "records wait for a later night", ""))
-    if joined:
-        columns = ", ".join(f"‘{name}’ of {n:,}" for name, n in joined.items())
+        return ["The audit has no plan of this release."]
+    withheld, held = plan.get("withheld", 0), plan.get("held", 0)
+    words = [f"{withheld:,} {'record was' if withheld == 1 else 'records were'} withheld"]
+    if not withheld:
+        words = ["No record was withheld"]
+    words += map(capital, plan.get("withheld_words", ()))
+    if held:
+        words.append(f"{held:,} {'record waits' if held == 1 else 'records wait'} for a later night")
+    columns = ", ".join(f"‘{name}’ of {n:,}" for name, n in plan.get("joined_values", {}).items() if n)
+    if columns:
         words.append(f"Blocking values were joined with others, so that k records share them: {columns} records")
     else:
         words.append("No blocking value was joined with another")
@@ -66,16 +60,11 @@ def _records_in_words(plan: dict[str, Any]) -> tuple[str, ...]:
         words.append(
             f"{plan['split_rows']:,} records lay in blocks above {plan['max_records']:,} records, which were cut"
         )
-    return tuple(f"{sentence}." for sentence in words)
+    return [f"{sentence}." for sentence in words]
 
 
 def _count(plan: dict[str, Any], name: str) -> str:
     return f"{plan[name]:,}" if name in plan else "not kept"
-
-
-def _many(plan: dict[str, Any], name: str, singular: str, plural: str, none: str) -> str:
-    n = plan.get(name, 0)
-    return f"{n:,} {singular if n == 1 else plural}" if n else none
 
 
 def making_section(inputs: ReportInputs) -> PageSection:
@@ -89,34 +78,26 @@ def making_section(inputs: ReportInputs) -> PageSection:
         f"{duration(longest['seconds'])}."
     )
     timeline = timeline_chart(says, [(stage["name"], stage["seconds"], duration(stage["seconds"])) for stage in stages])
-    rows = [
-        (
-            stage["name"],
-            duration(stage["seconds"]),
-            duration(stage["cpu_seconds"]),
-            size_in_words(stage["peak_bytes"]) if stage["peak_bytes"] else NONE,
-            stage["says"],
-        )
-        for stage in stages
+    cells = [
+        ("stage", "time", "CPU of tasks", "peak of a worker", "what it said"),
+        *(
+            (
+                stage["name"],
+                duration(stage["seconds"]),
+                duration(stage["cpu_seconds"]),
+                size_in_words(stage["peak_bytes"]) if stage["peak_bytes"] else NONE,
+                stage["says"],
+            )
+            for stage in stages
+        ),
     ]
-    table = PageTable.of("Stages", ("stage", "time", "CPU of tasks", "peak of a worker", "what it said"), rows)
     return PageSection(
         "making",
         "How it was made",
         (says,),
-        (PageChart("Timeline", timeline, "", table),),
-        with_rows(PageTable.of("Estimate beside actual", ("", "estimate", "actual"), _compared(inputs.run))),
+        [PageChart("Timeline", timeline, "", PageTable("Stages", cells))],
+        [PageTable("Estimate beside actual", [("", "estimate", "actual"), *compared_rows(inputs.run.get("compared"))])],
     )
-
-
-def _compared(run: dict[str, Any]) -> list[tuple[str, ...]]:
-    rows = []
-    for name, (words, in_words) in _COMPARED.items():
-        both = (run.get("compared") or {}).get(name) or {}
-        if both.get("estimate") is not None or both.get("actual") is not None:
-            cells = [NONE if both.get(which) is None else in_words(both[which]) for which in ("estimate", "actual")]
-            rows.append((words, *cells))
-    return rows
 
 
 def digests_section(inputs: ReportInputs) -> PageSection:
@@ -140,9 +121,9 @@ def digests_section(inputs: ReportInputs) -> PageSection:
         "digests",
         "Software, digests, checks",
         ("With the manifest’s digest a receiver knows that it is this release: microagg verify URL --sha256 DIGEST.",),
-        tables=with_rows(PageTable.of("Digests", ("of", "digest"), digests), PageTable.of("Made", ("", ""), facts)),
-        folded=with_rows(
-            PageTable.of("Software", ("package", "version"), sorted(manifest.software.items())),
-            PageTable.of("Checks of the gate", ("check", "outcome", "what was counted"), checks),
-        ),
+        tables=[PageTable("Digests", [("of", "digest"), *digests]), PageTable("Made", [("", ""), *facts])],
+        folded=[
+            PageTable("Software", [("package", "version"), *sorted(manifest.software.items())]),
+            PageTable("Checks of the gate", [("check", "outcome", "what was counted"), *checks]),
+        ],
     )

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import cache
-from importlib import resources
-from typing import Any
 
 from microagg_core.pages.operator.inputs import ReportInputs
 from microagg_core.pages.operator.losses import loss_section, loss_words, sizes_section
 from microagg_core.pages.operator.making import digests_section, making_section, records_section
-from microagg_core.pages.operator.parts import Answer, PageSection
+from microagg_core.pages.operator.parts import PageSection
 from microagg_core.pages.operator.risks import larger_k_section, larger_k_words, risk_section
 from microagg_core.pages.operator.shapes import (
     correlations_section,
@@ -21,6 +18,7 @@ from microagg_core.pages.operator.shapes import (
 )
 from microagg_core.pages.risk_report import asked_records, risk_sentences
 from microagg_core.pages.words import capital, percent_in_words
+from microagg_core.release.pages.document import page_template
 
 #: In the order in which they stand on the page; some are there only where there is something to show.
 _SECTIONS = (
@@ -45,7 +43,7 @@ _WORST = 2
 def operator_page(inputs: ReportInputs) -> bytes:
     """Render the page of a release; the same documents give the same bytes."""
     manifest = inputs.manifest
-    text = _template().render(
+    text = page_template("microagg_core.pages.operator", "page.html").render(
         name=manifest.name,
         release=f"{manifest.id}, draft" if inputs.is_draft else f"{manifest.id}, revision {manifest.revision}",
         records=f"{manifest.rows:,}",
@@ -54,10 +52,9 @@ def operator_page(inputs: ReportInputs) -> bytes:
         answers=answers(inputs),
         remarks=remarks(inputs),
         sections=list(_sections(inputs)),
-        style=_style(),
     )
     # A number and its sign stay in one line.
-    return str(text).replace(" %", "\u00a0%").encode()
+    return text.replace(" %", "\u00a0%").encode()
 
 
 def _sections(inputs: ReportInputs) -> Iterator[PageSection]:
@@ -66,24 +63,6 @@ def _sections(inputs: ReportInputs) -> Iterator[PageSection]:
         if section is not None:
             whose = f" ({inputs.of_arrivals})" if inputs.of_arrivals and section.id in _OF_GROUPED else ""
             yield replace(section, title=f"{section.title}{whose}")
-
-
-@cache
-def _template() -> Any:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    loader = PackageLoader("microagg_core.pages.operator")
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.get_template("page.html")
-
-
-def _style() -> str:
-    return (resources.files("microagg_core.pages.operator") / "templates" / "style.css").read_text("utf-8")
-
-
-# --- In short -------------------------------------------------------------------------------------------------
 
 
 def verdict(inputs: ReportInputs) -> str:
@@ -125,38 +104,25 @@ def _kept_back(inputs: ReportInputs) -> str:
     return ", ".join(kept_back) if kept_back else "nothing withheld, held or merged"
 
 
-def remarks(inputs: ReportInputs) -> tuple[str, ...]:
+def remarks(inputs: ReportInputs) -> list[str]:
     """List what a careful operator looks at before he signs."""
-    return tuple(f"{capital(words)}." for words in inputs.plan.get("unwise", ()))
+    return [f"{capital(words)}." for words in inputs.plan.get("unwise", ())]
 
 
-def answers(inputs: ReportInputs) -> tuple[Answer, ...]:
-    """Answer the four questions of whoever signs, each with a link to the section that has more."""
+def answers(inputs: ReportInputs) -> tuple[tuple[str, Iterable[str], str, str], ...]:
+    """Answer the four questions of whoever signs, each with a link to the section that has more, and its words."""
+    may = "May this be released?" if inputs.is_draft else "May this stay released?"
     risk = risk_sentences(inputs.risk, _WORST) if inputs.risk is not None else ["it was not measured"]
+    larger_k = larger_k_words(inputs.expectation)[:1]
     return (
-        Answer(
-            "May this be released?" if inputs.is_draft else "May this stay released?",
-            _may(inputs),
-            "#records",
-            "See what was withheld and merged",
-        ),
-        Answer("What did it cost?", loss_words(inputs), "#loss", "See the loss by column and block"),
-        Answer(
-            "What is the risk?",
-            tuple(f"{capital(words)}." for words in risk),
-            "#risk",
-            "See all figures of risk",
-        ),
-        Answer(
-            "What would a larger k change?",
-            larger_k_words(inputs.expectation)[:1],
-            "#larger-k",
-            "See every k that was looked at",
-        ),
+        (may, _may(inputs), "#records", "See what was withheld and merged"),
+        ("What did it cost?", loss_words(inputs), "#loss", "See the loss by column and block"),
+        ("What is the risk?", [f"{capital(words)}." for words in risk], "#risk", "See all figures of risk"),
+        ("What would a larger k change?", larger_k, "#larger-k", "See every k that was looked at"),
     )
 
 
-def _may(inputs: ReportInputs) -> tuple[str, ...]:
+def _may(inputs: ReportInputs) -> Iterable[str]:
     k, n = inputs.manifest.k, len(remarks(inputs))
     who = "records" if inputs.manifest.unit == "row" else "units, people or firms"
     gate = (
@@ -168,11 +134,5 @@ def _may(inputs: ReportInputs) -> tuple[str, ...]:
     elif not inputs.checks:
         gate = "The audit does not have what the gate found."
     ask = "k says how many share a combination, not what they share: whether the risk below is acceptable, you decide."
-    look = (
-        f"{n} things to look at first stand below."
-        if n > 1
-        else "One thing to look at first stands below."
-        if n
-        else ""
-    )
-    return tuple(filter(None, (gate, ask, look)))
+    look = f"{n} things to look at first stand below." if n > 1 else "One thing to look at first stands below."
+    return (gate, ask, look) if n else (gate, ask)

@@ -1,4 +1,4 @@
-"""Parts of the page: sections of sentences, charts and tables."""
+"""Parts of the page: sections of sentences, charts and tables; what has nothing to show is None or has no rows."""
 
 from __future__ import annotations
 
@@ -13,22 +13,18 @@ _FIGURE: Final = re.compile(r"[-–]?[\d.,e+-]*(?: ?[%a-zA-Z]{1,4})*(?: ± [\d.]
 
 @dataclass(frozen=True)
 class PageTable:
-    """A table; its first column names the rows."""
+    """A table, its header first; the first column names the rows."""
 
     caption: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    cells: Sequence[Sequence[str]]
+
+    def __len__(self) -> int:
+        return len(self.cells) - 1
 
     @property
-    def figures(self) -> tuple[bool, ...]:
+    def figures(self) -> list[bool]:
         """Tell which columns have figures alone."""
-        cells = ([row[j] for row in self.rows] for j in range(len(self.header)))
-        return tuple(all(_FIGURE.fullmatch(cell) for cell in column) for column in cells)
-
-    @classmethod
-    def of(cls, caption: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> PageTable | None:
-        """Make a table; None without rows."""
-        return cls(caption, tuple(header), tuple(map(tuple, rows))) if rows else None
+        return [all(_FIGURE.fullmatch(cell) for cell in column[1:]) for column in zip(*self.cells, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -47,26 +43,11 @@ class PageSection:
 
     id: str
     title: str
-    says: tuple[str, ...] = ()
-    charts: tuple[PageChart, ...] = ()
+    says: Sequence[str] = ()
+    charts: Sequence[PageChart | None] = ()
     #: Shown at once, and only to who opens them.
-    tables: tuple[PageTable, ...] = ()
-    folded: tuple[PageTable, ...] = ()
-    notes: tuple[str, ...] = ()
+    tables: Sequence[PageTable | None] = ()
+    folded: Sequence[PageTable] = ()
+    notes: Sequence[str] = ()
     #: How its charts show before and after: areas (and lines), dots (on shades), lines; empty where they do not.
     legend: str = ""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The answer to a question of whoever signs, and a link to the section with more."""
-
-    question: str
-    says: tuple[str, ...]
-    link: str
-    link_text: str
-
-
-def with_rows(*tables: PageTable | None) -> tuple[PageTable, ...]:
-    """Leave out tables without rows."""
-    return tuple(table for table in tables if table is not None)

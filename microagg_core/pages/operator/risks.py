@@ -6,19 +6,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from microagg_core.compare.trial import Expected
-from microagg_core.pages.comparison_report import EXPECTED_HEADER, Expectation
+from microagg_core.pages.comparison_report import Expectation
 from microagg_core.pages.operator.charts import Bar, bars_chart, choices_chart
 from microagg_core.pages.operator.inputs import ReportInputs
-from microagg_core.pages.operator.parts import PageChart, PageSection, PageTable, with_rows
+from microagg_core.pages.operator.parts import PageChart, PageSection, PageTable
 from microagg_core.pages.risk_report import (
-    COLUMN_HEADER,
-    INTRUDER_HEADER,
     asked_records,
-    column_rows,
+    column_table,
     headline,
-    intruder_rows,
-    near_header,
-    near_rows,
+    intruder_table,
+    near_table,
     risk_sentences,
     share_of,
 )
@@ -36,26 +33,22 @@ _NO_OTHER_K = (
 )
 
 
-# --- Risk ------------------------------------------------------------------------------------------------------
-
-
 def risk_section(inputs: ReportInputs) -> PageSection:
     """Show sentences, charts with base rates, and all figures of risk."""
     title, risk = "What the release gives away", inputs.risk
     if risk is None:
         words = "Not measured by this run; microagg report SPEC makes the release again, apart, and measures it."
         return PageSection("risk", title, (words,))
-    charts = [_alone(risk), _links(risk), _certain(risk)]
     return PageSection(
         "risk",
         title,
-        tuple(f"{capital(words)}." for words in (headline(risk).partition(";")[0], *risk_sentences(risk))),
-        tuple(chart for chart in charts if chart is not None),
-        folded=with_rows(
-            PageTable.of("Who finds what", INTRUDER_HEADER, intruder_rows(risk)),
-            PageTable.of("Confidential columns", COLUMN_HEADER, column_rows(risk)),
-            PageTable.of("How near released values lie", near_header(risk), near_rows(risk)),
-        ),
+        [f"{capital(words)}." for words in (headline(risk).partition(";")[0], *risk_sentences(risk))],
+        [_alone(risk), _links(risk), _certain(risk)],
+        folded=[
+            PageTable("Who finds what", intruder_table(risk)),
+            PageTable("Confidential columns", column_table(risk)),
+            PageTable("How near released values lie", near_table(risk)),
+        ],
         notes=(
             "A ring is what chance alone gives: who guesses within the label, or groups of the same sizes drawn from "
             "all records. What lies far beyond its ring comes from the data. An intruder is taken to know blocking "
@@ -78,10 +71,9 @@ def _alone(risk: Mapping[str, Any]) -> PageChart | None:
 
 def _links(risk: Mapping[str, Any]) -> PageChart | None:
     linkage = risk.get("linkage") or {}
-    rows = intruder_rows(risk)
-    if not rows or not linkage.get("asked"):
+    if not linkage.get("intruders") or not linkage.get("asked"):
         return None
-    intruders = zip(linkage["intruders"], rows, strict=True)
+    intruders = zip(linkage["intruders"], intruder_table(risk)[1:], strict=True)
     ordered = sorted(intruders, key=lambda pair: -pair[0]["expected_correct"])[:_MOST_BARS]
     bars = [Bar(row[0], found["expected_correct"], row[2], mark=linkage["by_chance"]) for found, row in ordered]
     says = (
@@ -107,15 +99,12 @@ def _certain(risk: Mapping[str, Any]) -> PageChart | None:
     return PageChart("Records whose value is certain", bars_chart(f"{says}.", bars, most=1.0), f"{says}.")
 
 
-# --- Another k -------------------------------------------------------------------------------------------------
-
-
 def larger_k_section(inputs: ReportInputs) -> PageSection:
     """Chart loss and risk by k, as they are expected for half, the same and twice the k."""
     title, expectation = "What another k would change", inputs.expectation
     if expectation is None or not expectation.expected:
-        reasons = () if expectation is None else tuple(f"{capital(reason)}." for reason in expectation.left_out)
-        return PageSection("larger-k", title, reasons or (_NO_OTHER_K,))
+        reasons = [f"{capital(reason)}." for reason in expectation.left_out] if expectation else []
+        return PageSection("larger-k", title, reasons or [_NO_OTHER_K])
     in_table = ("right group and right record:", "value certain:", f"k={2 * expectation.k} would")
     rest = [words for words in expectation.sentences() if not words.startswith(in_table)]
     return PageSection(
@@ -123,18 +112,18 @@ def larger_k_section(inputs: ReportInputs) -> PageSection:
         title,
         larger_k_words(expectation),
         _charts_by_k(expectation),
-        with_rows(PageTable.of("Expected for each k", EXPECTED_HEADER, expectation.rows())),
-        notes=tuple(f"{capital(words)}." for words in (expectation.headline().partition(";")[0], *rest)),
+        [PageTable("Expected for each k", expectation.table())],
+        notes=[f"{capital(words)}." for words in (expectation.headline().partition(";")[0], *rest)],
     )
 
 
-def larger_k_words(expectation: Expectation | None) -> tuple[str, ...]:
+def larger_k_words(expectation: Expectation | None) -> list[str]:
     """Say what the next larger k would cost and gain, and the next smaller one."""
     if expectation is None or expectation.asked is None:
         left_out = expectation.left_out if expectation else ()
-        return (f"{capital(left_out[0])}." if left_out else _NO_OTHER_K,)
+        return [f"{capital(left_out[0])}." if left_out else _NO_OTHER_K]
     others = sorted((other for other in expectation.expected if other.k != expectation.k), key=lambda of: -of.k)
-    return tuple(_instead(expectation, expectation.asked, other) for other in others) or ("No other k was looked at.",)
+    return [_instead(expectation, expectation.asked, other) for other in others] or ["No other k was looked at."]
 
 
 def _instead(expectation: Expectation, now: Expected, other: Expected) -> str:
@@ -150,7 +139,7 @@ def _instead(expectation: Expectation, now: Expected, other: Expected) -> str:
     return f"{words}."
 
 
-def _charts_by_k(expectation: Expectation) -> tuple[PageChart, ...]:
+def _charts_by_k(expectation: Expectation) -> list[PageChart | None]:
     charts = [
         _chart_by_k(expectation, "Loss", lambda of: of.l_sse / 100.0),
         _chart_by_k(expectation, "Right record, for who knows all quasi-identifiers", lambda of: of.expected_correct),
@@ -158,7 +147,7 @@ def _charts_by_k(expectation: Expectation) -> tuple[PageChart, ...]:
     if (worst := expectation.worst) is not None:
         title = f"Certain values of ‘{worst}’"
         charts.append(_chart_by_k(expectation, title, lambda of: of.certain[worst].records_certain))
-    return tuple(chart for chart in charts if chart is not None)
+    return charts
 
 
 def _chart_by_k(expectation: Expectation, title: str, figure: Callable[[Expected], float | None]) -> PageChart | None:

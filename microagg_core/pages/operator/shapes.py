@@ -8,16 +8,19 @@ from itertools import pairwise
 
 import numpy as np
 
+from microagg_core.arrays import Floats
 from microagg_core.group.metrics.statistics import readable
-from microagg_core.inspect.portrait.contract import Correlations, Distribution, Fit, Pair, Portrait, Regression
+from microagg_core.inspect.portrait.contract import Distribution, Pair, Portrait, Regression
 from microagg_core.pages.operator.charts import correlation_chart, distribution_chart, fits_chart, pair_chart
 from microagg_core.pages.operator.inputs import ReportInputs
-from microagg_core.pages.operator.parts import PageChart, PageSection, PageTable, with_rows
-from microagg_core.pages.words import NONE, percent_in_words
+from microagg_core.pages.operator.parts import PageChart, PageSection, PageTable
+from microagg_core.pages.words import NONE, capital, percent_in_words
 
 _UNMEASURED = "Not measured by this run; microagg report SPEC makes the release again, apart, and measures it."
 #: Pairs of columns that a table of correlations has, those first that changed most.
 _MOST_PAIRS = 60
+#: Columns whose names a sentence lists.
+_MOST_NAMED = 30
 #: So much of the records' weight in another interval is a shape that looks the same.
 _ALIKE, _CHANGED = 0.02, 0.1
 
@@ -43,7 +46,7 @@ def distributions_section(inputs: ReportInputs) -> PageSection:
         "distributions",
         title,
         (_headline(ordered), _drawn(portrait)),
-        tuple(map(_distribution, ordered)),
+        [_distribution(column) for column in ordered],
         notes=(
             "An area is the records as they came, the line those that are released. Where intervals are of different "
             "widths, the area counts and not the height. The outermost intervals are open: no least and no greatest "
@@ -54,13 +57,8 @@ def distributions_section(inputs: ReportInputs) -> PageSection:
     )
 
 
-def _left_out(portrait: Portrait | None) -> tuple[str, ...]:
-    return () if portrait is None else tuple(map(_sentence, portrait.left_out))
-
-
-def _sentence(words: str) -> str:
-    text = words[:1].upper() + words[1:]
-    return text if text.endswith(".") else f"{text}."
+def _left_out(portrait: Portrait | None) -> list[str]:
+    return [] if portrait is None else [f"{capital(words).removesuffix('.')}." for words in portrait.left_out]
 
 
 def _drawn(portrait: Portrait) -> str:
@@ -91,12 +89,9 @@ def _distribution(column: Distribution) -> PageChart:
     missing = f" {column.missing:,} records have no value, before and after." if column.missing else ""
     says = f"The shape {word}: {percent_in_words(share)} of records would have to lie elsewhere.{missing}"
     unit = f" ({column.unit})" if column.unit and column.unit != "the column's" else ""
-    words = column.values or _intervals(column.edge_words)
-    rows = [
-        (name, f"{before:,}", f"{after:,}")
-        for name, before, after in zip(words, column.before, column.after, strict=False)
-    ]
-    table = PageTable.of(f"{column.column}{unit}: records in each interval", ("interval", "before", "after"), rows)
+    rows = zip(column.values or _intervals(column.edge_words), column.before, column.after, strict=False)
+    cells = [("interval", "before", "after"), *((name, f"{before:,}", f"{after:,}") for name, before, after in rows)]
+    table = PageTable(f"{column.column}{unit}: records in each interval", cells)
     label = f"Distribution of {column.column} before and after. {says}"
     return PageChart(column.column, distribution_chart(label, column), says, table)
 
@@ -126,7 +121,7 @@ def pairs_section(inputs: ReportInputs) -> PageSection | None:
             "A shaded cell has enough records that none stands out; others are left white, and what lies beyond the "
             "outermost cells is not drawn.",
         ),
-        tuple(_pair(pair) for pair in portrait.pairs if len(pair.x_edges) > 1 and len(pair.y_edges) > 1),
+        [_pair(pair) for pair in portrait.pairs if len(pair.x_edges) > 1 and len(pair.y_edges) > 1],
         legend="dots",
     )
 
@@ -140,11 +135,8 @@ def _pair(pair: Pair) -> PageChart:
     if not shown:
         says = "No cell has enough records to be shaded, so nothing can be seen of this pair."
     rows = [(f"{pair.y_words[i]} to {pair.y_words[i + 1]}", f"{sum(counts):,}") for i, counts in enumerate(pair.before)]
-    table = PageTable.of(
-        f"{pair.x} and {pair.y}: {shown:,} records in shaded cells, by {pair.y}",
-        (pair.y, "records in shaded cells"),
-        rows,
-    )
+    caption = f"{pair.x} and {pair.y}: {shown:,} records in shaded cells, by {pair.y}"
+    table = PageTable(caption, [(pair.y, "records in shaded cells"), *rows])
     label = f"Cloud of {pair.x} and {pair.y} with released means. {says}"
     return PageChart(f"{pair.x} and {pair.y}", pair_chart(label, pair), says, table)
 
@@ -167,36 +159,31 @@ def correlations_section(inputs: ReportInputs) -> PageSection | None:
     if not has_both.any():
         return None
     i, j = i[has_both], j[has_both]
-    limit = _round_limit(float(np.abs(change[i, j]).max()))
-    says = _correlation_words(c, change[i, j], i, j)
-    charts = (
-        _matrix("As the records came", before, 1.0),
-        _matrix("As they are released", after, 1.0),
-        _matrix(f"The difference (full colour: {limit:g})", change, limit),
-    )
-    order = np.argsort(-np.abs(change[i, j]), kind="stable")[:_MOST_PAIRS]
+    changes = change[i, j]
+    limit = _round_limit(float(np.abs(changes).max()))
+    order = np.argsort(-np.abs(changes), kind="stable")[:_MOST_PAIRS].tolist()
     rows = [
-        (c.columns[i[n]], c.columns[j[n]], *(f"{m[i[n], j[n]]:.3f}" for m in (before, after, change)))
-        for n in order.tolist()
+        (c.columns[i[n]], c.columns[j[n]], *(f"{matrix[i[n], j[n]]:.3f}" for matrix in (before, after, change)))
+        for n in order
     ]
-    order_words = (
-        ", ".join(c.columns) if len(c.columns) <= _MOST_NAMED else f"the order of the spec, {c.columns[0]} first"
+    first, second = rows[0][:2]
+    says = (
+        f"Correlations change by {np.abs(changes).mean():.3f} on average; that of ‘{first}’ and ‘{second}’ changes "
+        f"most, by {changes[order[0]]:+.3f}."
     )
+    names = ", ".join(c.columns) if len(c.columns) <= _MOST_NAMED else f"the order of the spec, {c.columns[0]} first"
     return PageSection(
         "correlations",
         "Correlations, before, after and their difference",
-        says,
-        charts,
-        folded=with_rows(
-            PageTable.of("The pairs that changed most", ("", "and", "before", "after", "difference"), rows)
+        (says,),
+        (
+            _matrix("As the records came", before, 1.0),
+            _matrix("As they are released", after, 1.0),
+            _matrix(f"The difference (full colour: {limit:g})", change, limit),
         ),
-        notes=(
-            f"Rows and columns are in this order: {order_words}. Red is above 0, blue below, white 0; grey has none.",
-        ),
+        folded=[PageTable("The pairs that changed most", [("", "and", "before", "after", "difference"), *rows])],
+        notes=(f"Rows and columns are in this order: {names}. Red is above 0, blue below, white 0; grey has none.",),
     )
-
-
-_MOST_NAMED = 30
 
 
 def _round_limit(most: float) -> float:
@@ -208,18 +195,7 @@ def _round_limit(most: float) -> float:
     return next((step for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if step >= most), 2.0)
 
 
-def _correlation_words(
-    c: Correlations, change: np.ndarray[tuple[int], np.dtype[np.float64]], i: object, j: object
-) -> tuple[str, ...]:
-    worst = int(np.argmax(np.abs(change)))
-    first, second = c.columns[np.asarray(i)[worst]], c.columns[np.asarray(j)[worst]]
-    return (
-        f"Correlations change by {np.abs(change).mean():.3f} on average; that of ‘{first}’ and ‘{second}’ changes "
-        f"most, by {change[worst]:+.3f}.",
-    )
-
-
-def _matrix(title: str, matrix: np.ndarray[tuple[int, ...], np.dtype[np.float64]], limit: float) -> PageChart:
+def _matrix(title: str, matrix: Floats, limit: float) -> PageChart:
     label = f"Matrix of correlations, {title.lower()}; the table below has the figures that differ most."
     return PageChart(title, correlation_chart(label, matrix, limit))
 
@@ -236,8 +212,8 @@ def regressions_section(inputs: ReportInputs) -> PageSection:
     return PageSection(
         "analyses",
         title,
-        tuple(map(_fit_words, portrait.regressions)),
-        tuple(map(_regression, portrait.regressions)),
+        [_fit_words(fit) for fit in portrait.regressions],
+        [_regression(fit) for fit in portrait.regressions],
         notes=(
             "Of each term the upper line is before and the lower one after. A line is two standard errors to each "
             "side, on the scale of the term’s own error before.",
@@ -247,42 +223,36 @@ def regressions_section(inputs: ReportInputs) -> PageSection:
 
 
 def _fit_words(fit: Regression) -> str:
-    before, after = fit.before.r_squared, fit.after.r_squared
-    words = f"{fit.formula}: R² {_figure(before)} before and {_figure(after)} after"
-    worst, off = _worst_term(fit)
-    if worst is None:
-        return f"{words}."
-    return f"{words}; ‘{worst}’ changes most, by {readable(off, 2)} standard errors."
-
-
-def _worst_term(fit: Regression) -> tuple[str | None, float]:
-    """Find the term, but the constant, whose coefficient changes most for its standard error before."""
+    """Write how much both fits explain, and which term, but the constant, changes most for its error before."""
+    words = f"{fit.formula}: R² {_figure(fit.before.r_squared)} before and {_figure(fit.after.r_squared)} after"
+    sides = zip(fit.terms, fit.before.coefficients, fit.before.errors, fit.after.coefficients, strict=True)
     changes = {
-        term: abs(a - b) / e
-        for term, b, e, a in list(
-            zip(fit.terms, fit.before.coefficients, fit.before.errors, fit.after.coefficients, strict=True)
-        )[1:]
-        if e > 0 and math.isfinite(a) and math.isfinite(b)
+        term: abs(before - after) / error
+        for term, before, error, after in list(sides)[1:]
+        if error > 0 and math.isfinite(after) and math.isfinite(before)
     }
-    worst = max(changes, key=lambda term: changes[term], default=None)
-    return worst, changes.get(worst, 0.0) if worst is not None else 0.0
+    if not changes:
+        return f"{words}."
+    worst = max(changes, key=lambda term: changes[term])
+    return f"{words}; ‘{worst}’ changes most, by {readable(changes[worst], 2)} standard errors."
 
 
 def _regression(fit: Regression) -> PageChart:
+    sides = (fit.before, fit.after)
+    rows = [
+        (term, *(_figure(figures[n]) for side in sides for figures in (side.coefficients, side.errors)))
+        for n, term in enumerate(fit.terms)
+    ]
+    cells = [
+        ("term", "before", "error", "after", "error"),
+        *rows,
+        ("R²", _figure(fit.before.r_squared), "", _figure(fit.after.r_squared), ""),
+        ("records", f"{fit.before.records:,}", "", f"{fit.after.records:,}", ""),
+    ]
+    beside = f"; compared with {', '.join(fit.bases)}" if fit.bases else ""
     label = f"Coefficients of {fit.formula} before and after. {_fit_words(fit)}"
-    return PageChart(fit.formula, fits_chart(label, fit.terms, fit.before, fit.after), "", _coefficients(fit))
-
-
-def _coefficients(fit: Regression) -> PageTable:
-    def cells(side: Fit, n: int) -> tuple[str, str]:
-        return _figure(side.coefficients[n]), _figure(side.errors[n])
-
-    rows = [(term, *cells(fit.before, n), *cells(fit.after, n)) for n, term in enumerate(fit.terms)]
-    rows.append(("R²", _figure(fit.before.r_squared), "", _figure(fit.after.r_squared), ""))
-    rows.append(("records", f"{fit.before.records:,}", "", f"{fit.after.records:,}", ""))
-    bases = getattr(fit, "bases", ())
-    beside = f"; compared with {', '.join(bases)}" if bases else ""
-    return PageTable(f"{fit.formula}{beside}", ("term", "before", "error", "after", "error"), tuple(rows))
+    chart = fits_chart(label, fit.terms, fit.before, fit.after)
+    return PageChart(fit.formula, chart, "", PageTable(f"{fit.formula}{beside}", cells))
 
 
 def _figure(value: float) -> str:

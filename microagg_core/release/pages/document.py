@@ -107,23 +107,20 @@ def listed(words: Iterable[Word], last: str = "and") -> Text:
 
 
 def html_page(document: Document) -> bytes:
-    return _template().render(page=document).encode()
+    template = page_template("microagg_core.release.pages", "readme.html")
+    return template.render(page=document).encode()
 
 
 @cache
-def _template() -> Template:
+def page_template(package: str, name: str) -> Template:
+    """Load a template of a package, in which all is escaped that is not said to be safe."""
     environment = Environment(
-        loader=PackageLoader("microagg_core.release.pages"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=PackageLoader(package), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["visible"] = visible
     environment.filters["kind"] = lambda part: type(part).__name__ if not isinstance(part, str) else "Plain"
-    environment.filters["length"] = len
     environment.filters["bar"] = _bar
-    return environment.get_template("readme.html")
+    return environment.get_template(name)
 
 
 def _bar(percent: float) -> str:

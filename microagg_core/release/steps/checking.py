@@ -25,7 +25,15 @@ from microagg_core.inspect.checks.distributions import Distributions
 from microagg_core.inspect.checks.means import Means
 from microagg_core.inspect.contract import InputBatch, Promise, ReleasedFile
 from microagg_core.inspect.distributions import MOST_VALUES_OF_PROTECTED, Distribution
-from microagg_core.inspect.gate import Inspected, limits, make_checks, note_file, note_types
+from microagg_core.inspect.gate import (
+    Inspected,
+    limits,
+    make_checks,
+    note_file,
+    notes_from_bytes,
+    notes_to_bytes,
+    nothing_noted,
+)
 from microagg_core.inspect.notes import Notes, total
 from microagg_core.release.planned import PLANNED, Planned, Routed, load_planned
 from microagg_core.release.step import JsonOutput, Output, Pieces, Run, Step, Work
@@ -34,7 +42,7 @@ from microagg_core.release.steps.demands import DISTRIBUTIONS, protection_of
 
 
 def _notes_output(name: str) -> Output[Notes]:
-    return Output(name, Notes.to_bytes, lambda data: Notes.from_bytes(data, note_types()), "notes")
+    return Output(name, notes_to_bytes, notes_from_bytes, "notes")
 
 
 #: What the release should hold of an input part; what all inspections noted of a candidate file; and what all files
@@ -150,8 +158,8 @@ def notes_of_input(written: Pieces) -> Notes:
 
 def moments_of_released(parts: Notes, n_attributes: int) -> tuple[Moments, ...]:
     """Moments of the quasi-identifiers over the records that are released, from what was noted of the input."""
-    noted = parts.by_key.get(Means().key)
-    return noted.moments if noted else (EMPTY,) * n_attributes
+    moments: tuple[Moments, ...] = parts.by_key.get(Means().key, (EMPTY,) * n_attributes)
+    return moments
 
 
 def distributions_of(planned: Planned, parts: Notes) -> tuple[Distribution | None, ...]:
@@ -161,14 +169,15 @@ def distributions_of(planned: Planned, parts: Notes) -> tuple[Distribution | Non
         DataError: closeness is demanded of a column that has too many values for it.
     """
     check, promise = Distributions(), promise_of(planned)
-    distributions = parts.by_key.get(check.key, check.nothing(promise)).distributions()
+    counted = parts.by_key.get(check.key) or nothing_noted(check, promise)
+    distributions = tuple(counts.distribution() for counts in counted)
     for column, distribution in zip(promise.schema.confidential, distributions, strict=True):
         if distribution is None and promise.protection.wants_closeness(column.name):
             raise DataError(
                 f"protect.{column.name}.t: the column has more than {MOST_VALUES_OF_PROTECTED} distinct values, whose "
                 "distribution nobody can hold; round them, or take t away"
             )
-    return tuple(distributions)
+    return distributions
 
 
 def inspect_files(written: Pieces, planned: Planned) -> Inspected:
@@ -210,5 +219,6 @@ def _shown(files: Inspected, promise: Promise) -> dict[str, dict[str, float | No
     """Figures of all files on what is demanded; private, as they say more than that demands hold."""
     demanded = [limit for limit in limits() if limit.limits(promise.protection)]
     return {
-        limit.name: limit.shares(files.arrivals.by_key.get(limit.key, limit.nothing(promise))) for limit in demanded
+        limit.name: limit.shares(files.arrivals.by_key.get(limit.key) or nothing_noted(limit, promise))
+        for limit in demanded
     }

@@ -91,7 +91,7 @@ def combine_risk(planned: Planned, files: Inspected) -> Risk:
     if files.survivors.rows:  # of survivors the input's values are not at hand, so none of them is asked
         document["arrivals"] = files.arrivals.rows
     lines = files.of_all(Labels())
-    return Risk(document, lines.table if lines else pa.table({}))
+    return Risk(document, pa.table({}) if lines is None else lines)
 
 
 def _portrait(

@@ -14,8 +14,7 @@ a bridge.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -24,7 +23,8 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from microagg_core.arrays import Bools, Floats, Ints, UInt64s
-from microagg_core.series.attack.evidence import Evidence, MatchedRows, numbered
+from microagg_core.series.attack.evidence import Evidence, MatchedRows
+from microagg_core.series.digests import numbered_rows
 
 
 class Bridges(NamedTuple):
@@ -32,25 +32,6 @@ class Bridges(NamedTuple):
     #: The end of each that is further from the root, and the sum of charges of all vertices beyond the bridge.
     far_ends: Ints
     charges: Floats
-
-
-@dataclass(frozen=True)
-class _Tree:
-    """A spanning forest below one more vertex: vertices level by level, and each one's parent."""
-
-    order: Ints
-    above: Ints
-
-    def levels(self) -> Iterator[Ints]:
-        """Yield the vertices of each level below the first, the lowest level first."""
-        position = np.empty(len(self.order), dtype=np.int64)
-        position[self.order] = np.arange(len(self.order))
-        place_above = position[self.above[self.order[1:]]]  # ascends, as vertices come level by level
-        ends = [0, 1]
-        while ends[-1] < len(self.order):
-            ends.append(1 + int(np.searchsorted(place_above, ends[-1])))
-        for start, end in zip(ends[-2:0:-1], ends[:1:-1], strict=True):
-            yield self.order[start:end]
 
 
 def bridges(left: Ints, right: Ints, charges: Floats, root: int) -> Bridges:
@@ -62,40 +43,54 @@ def bridges(left: Ints, right: Ints, charges: Floats, root: int) -> Bridges:
     >>> bridges(*ends, np.array([[1.0], [2.0], [4.0], [8.0]]), root=0).charges.ravel().tolist()
     [12.0, 8.0]
     """
-    tree = _tree(left, right, len(charges), root)
-    edge_above = _edges_above(left, right, tree)
-    words = _cycle_words(left, right, edge_above, len(tree.above))
+    order, parent = _tree(left, right, len(charges), root)
+    edge_above = _edges_above(left, right, parent)
+    words = _cycle_words(left, right, edge_above, len(parent))
     totals = np.vstack([charges, np.zeros_like(charges[:1])])
-    for level in tree.levels():
-        above = tree.above[level]
-        np.bitwise_xor.at(words, above, words[level])
-        np.add.at(totals, above, totals[level])
+    for level in _levels(order, parent):
+        np.bitwise_xor.at(words, parent[level], words[level])
+        np.add.at(totals, parent[level], totals[level])
     far = np.flatnonzero((edge_above >= 0) & (words == 0).all(axis=1))
     return Bridges(edge_above[far], far, totals[far])
 
 
-def _tree(left: Ints, right: Ints, n: int, root: int) -> _Tree:
-    """Span every component by a tree below the vertex ``n``; the root is the top of its own."""
+def _tree(left: Ints, right: Ints, n: int, root: int) -> tuple[Ints, Ints]:
+    """Span every component by a tree below the vertex ``n``: vertices level by level, and each one's parent.
+
+    The root is the top of its own component.
+    """
     n_components, component = connected_components(_graph(left, right, n), directed=False)
     tops = np.empty(n_components, dtype=np.int64)
     tops[component[::-1]] = np.arange(n)[::-1]
     tops[component[root]] = root
     whole = _graph(np.r_[left, np.full(n_components, n)], np.r_[right, tops], n + 1)
     order, above = breadth_first_order(whole, n, directed=False)
-    return _Tree(order.astype(np.int64), above.astype(np.int64))
+    return order.astype(np.int64), above.astype(np.int64)
+
+
+def _levels(order: Ints, parent: Ints) -> Iterator[Ints]:
+    """Yield the vertices of each level below the first, the lowest level first."""
+    position = np.empty(len(order), dtype=np.int64)
+    position[order] = np.arange(len(order))
+    place_of_parent = position[parent[order[1:]]]  # ascends, as vertices come level by level
+    ends = [0, 1]
+    while ends[-1] < len(order):
+        ends.append(1 + int(np.searchsorted(place_of_parent, ends[-1])))
+    for start, end in zip(ends[-2:0:-1], ends[:1:-1], strict=True):
+        yield order[start:end]
 
 
 def _graph(left: Ints, right: Ints, n: int) -> csr_array:
     return csr_array(coo_array((np.ones(len(left), dtype=np.int32), (left, right)), shape=(n, n)))
 
 
-def _edges_above(left: Ints, right: Ints, tree: _Tree) -> Ints:
+def _edges_above(left: Ints, right: Ints, parent: Ints) -> Ints:
     """Find the edge from each vertex to its parent, any of parallel ones; -1 where there is none."""
-    n = len(tree.above)
+    n = len(parent)
     ends, first = np.unique(np.minimum(left, right) * n + np.maximum(left, right), return_index=True)
     edges = np.full(n, -1, dtype=np.int64)
-    hung = np.flatnonzero((tree.above >= 0) & (tree.above < n - 1))
-    above = tree.above[hung]
+    hung = np.flatnonzero((parent >= 0) & (parent < n - 1))
+    above = parent[hung]
     edges[hung] = first[np.searchsorted(ends, np.minimum(hung, above) * n + np.maximum(hung, above))]
     return edges
 
@@ -151,48 +146,46 @@ def _reduce(rows: Ints, n_reduced: int, column: int) -> bool:
 MOST_STEPS, MOST_STEPS_IN_ALL = 10**9, 10**10
 
 
-@dataclass(frozen=True)
-class Solution:
-    solved: Bools
-    #: The quasi-identifiers of solved records (n x p), as exact as rounded means let them be; NaN for the others.
-    values: Floats
-    #: Records of components that were too large for elimination: some of them may be solvable too.
-    undecided: int
+class Equations:
+    """The groups of several releases, and what is solved of their records."""
+
+    def __init__(
+        self,
+        releases: Sequence[Evidence],
+        matching: MatchedRows,
+        solved: Iterable[tuple[Ints, Floats]] = (),
+    ) -> None:
+        """Solve for as many records as the releases determine, starting from ``solved`` records and values."""
+        self._group, self._record, self._release = matching.group, matching.record, matching.release
+        self._n_releases = len(releases)
+        self._rest = np.concatenate([of.means * of.sizes[:, None] for of in releases])
+        self._release_of_group = np.repeat(np.arange(len(releases)), [len(of.sizes) for of in releases])
+        self.solved = np.zeros(matching.n_records, dtype=np.bool_)
+        # Records that share all their groups stand in the same equations, and none of them is ever solved.
+        _, first, trace, n_alike = np.unique(
+            numbered_rows(matching.traces())[0], return_index=True, return_inverse=True, return_counts=True
+        )
+        self._n_alike = n_alike[trace]
+        self._stands_for_alike = np.zeros_like(self.solved)
+        self._stands_for_alike[first] = True
+        #: The quasi-identifiers of solved records (n x p), as exact as rounded means let them be; NaN for the others.
+        self.values = np.full((matching.n_records, self._rest.shape[1]), np.nan)
+        for records, values in solved:
+            self._settle(records, values)
+        self._settle_by_pairs()
+        #: Records of components that were too large for elimination: some of them may be solvable too.
+        self.undecided = self._settle_by_elimination() if len(releases) > 2 else 0
 
     @property
     def n_solved(self) -> int:
         return int(self.solved.sum())
 
+    def of_rows(self, record: Ints) -> tuple[Ints, Floats]:
+        """Select the solved ones of rows, given by their records, and their values."""
+        rows = np.flatnonzero(self.solved[record])
+        return rows, self.values[record[rows]]
 
-def solve_records(
-    releases: Sequence[Evidence], matching: MatchedRows, solved: Sequence[tuple[Ints, Floats]] = ()
-) -> Solution:
-    """Solve for as many records as the releases determine, starting from ``solved`` records and values."""
-    equations = _Equations(releases, matching)
-    for records, values in solved:
-        equations.settle(records, values)
-    equations.settle_by_pairs()
-    undecided = equations.settle_by_elimination() if len(releases) > 2 else 0
-    return Solution(equations.solved, equations.values, undecided)
-
-
-class _Equations:
-    def __init__(self, releases: Sequence[Evidence], matching: MatchedRows) -> None:
-        self._group, self._record, self._release = matching.group, matching.record, matching.release
-        self._n_releases = len(releases)
-        self._rest = np.concatenate([of.sums for of in releases])
-        self._release_of_group = np.repeat(np.arange(len(releases)), [len(of.sizes) for of in releases])
-        self.solved = np.zeros(matching.n_records, dtype=np.bool_)
-        # Records that share all their groups stand in the same equations, and none of them is ever solved.
-        _, first, trace, n_alike = np.unique(
-            numbered(matching.traces()), return_index=True, return_inverse=True, return_counts=True
-        )
-        self._n_alike = n_alike[trace]
-        self._stands_for_alike = np.zeros_like(self.solved)
-        self._stands_for_alike[first] = True
-        self.values = np.full((matching.n_records, self._rest.shape[1]), np.nan)
-
-    def settle_by_pairs(self) -> None:
+    def _settle_by_pairs(self) -> None:
         """Settle the bridges of each pair of releases, until no pair solves anything more."""
         n_before = -1
         while n_before < (n_before := int(self.solved.sum())) and (self._n_alike == 1).any():
@@ -200,7 +193,7 @@ class _Equations:
                 self._settle_bridges(left, right)
                 self._settle_lonely()
 
-    def settle(self, records: Ints, values: Floats) -> None:
+    def _settle(self, records: Ints, values: Floats) -> None:
         """Take solved records out of all equations, once."""
         is_open = ~self.solved[records]
         records, values = records[is_open], values[is_open]
@@ -220,7 +213,7 @@ class _Equations:
         charges = np.vstack([np.where(in_pair, sign, 0.0)[:, None] * self._rest, np.zeros_like(self._rest[:1])])
         cut = bridges(groups[0][edges], groups[1][edges], charges, root=absent)
         # Beyond a bridge every other record stands in one equation of either release, and cancels.
-        self.settle(edges[cut.edges], sign[cut.far_ends][:, None] * cut.charges)
+        self._settle(edges[cut.edges], sign[cut.far_ends][:, None] * cut.charges)
 
     def _group_in(self, release: int, absent: int) -> Ints:
         groups = np.full(len(self.solved), absent, dtype=np.int64)
@@ -235,9 +228,9 @@ class _Equations:
             records, first = np.unique(self._record[rows[lonely[self._group[rows]]]], return_index=True)
             if not len(records):
                 return
-            self.settle(records, self._rest[self._group[rows[lonely[self._group[rows]]][first]]])
+            self._settle(records, self._rest[self._group[rows[lonely[self._group[rows]]][first]]])
 
-    def settle_by_elimination(self) -> int:
+    def _settle_by_elimination(self) -> int:
         """Solve what only several releases together determine; count the records in components too large for it."""
         undecided, left = 0, MOST_STEPS_IN_ALL
         for group, record in self._components():
@@ -258,7 +251,7 @@ class _Equations:
         which = np.flatnonzero(determined(matrix) & is_alone)
         if len(which):
             values = np.linalg.lstsq(matrix.astype(np.float64), self._rest[groups], rcond=None)[0]
-            self.settle(records[which], values[which])
+            self._settle(records[which], values[which])
 
     def _components(self) -> Iterator[tuple[Ints, Ints]]:
         """Yield connected equations: groups and records, one record for all that share their groups."""

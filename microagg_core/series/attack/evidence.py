@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats, Ints, UInt64s
 from microagg_core.data.tables.hashing import hash_rows
@@ -22,6 +20,7 @@ from microagg_core.errors import StorageError
 from microagg_core.release.manifest import Manifest, PartEntry
 from microagg_core.release.publish import is_whole
 from microagg_core.release.revisions import part_batches
+from microagg_core.series.digests import numbered_rows
 from microagg_core.store.objects import Store
 from microagg_core.store.urls import shown
 
@@ -43,30 +42,12 @@ class Evidence:
     #: Two words a group: over its quasi-identifiers and blocking values.
     keys: UInt64s
 
-    @property
-    def sums(self) -> Floats:
-        return self.means * self.sizes[:, None]
-
 
 @dataclass(frozen=True)
 class ColumnsOfAttack:
     quasi_identifiers: tuple[str, ...]
     blocking: tuple[str, ...]
     confidential: tuple[str, ...]
-
-
-def numbered(words: NDArray[np.integer[Any]]) -> Ints:
-    """Number rows of whole numbers; equal rows have the same number.
-
-    >>> numbered(np.array([[7, 1], [7, 0], [7, 1]], dtype=np.uint64)).tolist()
-    [1, 0, 1]
-    """
-    order = np.lexsort(words.T[::-1])
-    ordered = words[order]
-    starts = np.r_[False, (ordered[1:] != ordered[:-1]).any(axis=1)][: len(words)]
-    numbers = np.empty(len(words), dtype=np.int64)
-    numbers[order] = np.cumsum(starts)
-    return numbers
 
 
 def comparable_type(kind: pa.DataType) -> pa.DataType:
@@ -85,14 +66,10 @@ def comparable_type(kind: pa.DataType) -> pa.DataType:
 
 
 def read_evidence(folder: Store, manifest: Manifest, columns: ColumnsOfAttack) -> Evidence:
-    """Read a release's parts, each against its checksum.
-
-    Raises:
-        StorageError: a part is missing, damaged or does not hold what the manifest says.
-    """
+    """Read a release's parts, each against its checksum."""
     gathered = [_of_part(folder, manifest, part, columns) for part in manifest.parts]
     keys, confidential, labelled, means = (np.concatenate(arrays) for arrays in zip(*gathered, strict=True))
-    group = numbered(keys)
+    group = numbered_rows(keys)[0]
     _, first, sizes = np.unique(group, return_index=True, return_counts=True)
     return Evidence(group, means[first], sizes, confidential, labelled, keys[first])
 
@@ -109,21 +86,15 @@ def _of_part(
         with folder.local_copy(part.name) as path:
             schema, batches = part_batches(path, manifest)
             tables = [schema.empty_table(), *batches]
-            return _digested(pa.concat_tables(tables), manifest, columns)
+            table = pa.concat_tables(tables)
+            return (
+                _digests(table, manifest.key_columns),
+                _digests(table, columns.confidential),
+                _digests(table, (*columns.confidential, *columns.blocking)),
+                np.column_stack([_numbers(table.column(name)) for name in columns.quasi_identifiers]),
+            )
     except (pa.ArrowException, OSError, ValueError, KeyError):  # the library's message may quote a value
         raise damaged from None
-
-
-def _digested(
-    table: pa.Table, manifest: Manifest, columns: ColumnsOfAttack
-) -> tuple[UInt64s, UInt64s, UInt64s, Floats]:
-    means = [_numbers(table.column(name)) for name in columns.quasi_identifiers]
-    return (
-        _digests(table, manifest.key_columns),
-        _digests(table, columns.confidential),
-        _digests(table, (*columns.confidential, *columns.blocking)),
-        np.column_stack(means),
-    )
 
 
 def _digests(table: pa.Table, names: Sequence[str]) -> UInt64s:
@@ -181,8 +152,8 @@ def match_records(releases: Sequence[Evidence]) -> MatchedRows:
     of merged blocks may differ, so that a combination that is wanting under its labels is not certainly absent.
     """
     release = np.repeat(np.arange(len(releases)), [len(of.group) for of in releases])
-    combination = numbered(np.concatenate([of.confidential for of in releases]))
-    labelled = numbered(np.concatenate([of.labelled for of in releases]))
+    combination = numbered_rows(np.concatenate([of.confidential for of in releases]))[0]
+    labelled = numbered_rows(np.concatenate([of.labelled for of in releases]))[0]
     counts, counts_labelled = _counts_by_release(release, combination), _counts_by_release(release, labelled)
     n_combinations, n_labelled = counts.shape[1], counts_labelled.shape[1]
     alone = np.arange(len(release)) + n_combinations + n_labelled
@@ -192,7 +163,9 @@ def match_records(releases: Sequence[Evidence]) -> MatchedRows:
     _, first, record, n_rows = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
     is_certain = n_rows == (counts > 0).sum(axis=0)[combination[first]]
     record, is_certain = _with_corrected(releases, release, np.asarray(record), is_certain)
-    return MatchedRows(release, _groups(releases), combination, record, is_certain)
+    starts = np.cumsum([0, *(len(of.sizes) for of in releases)])
+    group = np.concatenate([of.group + start for of, start in zip(releases, starts, strict=False)])
+    return MatchedRows(release, group, combination, record, is_certain)
 
 
 def _with_corrected(releases: Sequence[Evidence], release: Ints, record: Ints, is_certain: Bools) -> tuple[Ints, Bools]:
@@ -202,7 +175,7 @@ def _with_corrected(releases: Sequence[Evidence], release: Ints, record: Ints, i
     are the same people, and who is not known again by his confidential values is one of those whose values were
     corrected. Which of these is which makes no difference to what follows.
     """
-    keys = numbered(np.concatenate([of.keys[of.group] for of in releases]))
+    keys = numbered_rows(np.concatenate([of.keys[of.group] for of in releases]))[0]
     follows = np.arange(len(is_certain))
     for number in range(1, len(releases)):
         now = np.flatnonzero(release == number)
@@ -233,8 +206,3 @@ def _unmatched(keys: Ints, record: Ints, follows: Ints, then: Ints, now: Ints) -
 def _counts_by_release(release: Ints, numbers: Ints) -> Ints:
     n, n_releases = int(numbers.max(initial=-1)) + 1, int(release.max(initial=0)) + 1
     return np.bincount(release * n + numbers, minlength=n_releases * n).reshape(n_releases, n)
-
-
-def _groups(releases: Sequence[Evidence]) -> Ints:
-    starts = np.cumsum([0, *(len(of.sizes) for of in releases)])
-    return np.concatenate([of.group + start for of, start in zip(releases, starts, strict=False)])

@@ -14,7 +14,7 @@ from microagg_core.data.formats.released.csv import arrow_type
 from microagg_core.errors import SpecError
 from microagg_core.release.manifest import ColumnEntry, Manifest
 from microagg_core.release.revisions import read_release
-from microagg_core.series.attack.equations import Solution, solve_records
+from microagg_core.series.attack.equations import Equations
 from microagg_core.series.attack.evidence import (
     ABSENT,
     ColumnsOfAttack,
@@ -22,9 +22,9 @@ from microagg_core.series.attack.evidence import (
     MatchedRows,
     comparable_type,
     match_records,
-    numbered,
     read_evidence,
 )
+from microagg_core.series.digests import numbered_rows
 from microagg_core.store.layout import MANIFEST
 from microagg_core.store.urls import shown
 
@@ -80,30 +80,15 @@ class AttackReport:
 
 
 @dataclass(frozen=True)
-class SolvedRecords:
-    rows: Ints
-    values: Floats
-
-
-@dataclass(frozen=True)
 class Attack:
     report: AttackReport
     quasi_identifiers: tuple[str, ...]
-    solved: tuple[SolvedRecords, ...]
+    #: For each release the rows that are solved, and the values of these.
+    solved: tuple[tuple[Ints, Floats], ...]
 
 
 def attack(urls: Sequence[str], columns: Sequence[str] = (), storage_options: dict[str, Any] | None = None) -> Attack:
-    """Attack releases; see :func:`~microagg_core.release.revisions.read_release` for what the URLs may be.
-
-    Args:
-        urls: two or more.
-        columns: the confidential columns that tell which record is which; default: all that the releases share.
-        storage_options: of the store.
-
-    Raises:
-        SpecError: fewer than two URLs, or releases that cannot be compared.
-        StorageError: there is no release at a URL, or it is damaged.
-    """
+    """Attack two releases or more; ``columns`` tell which record is which: by default all that the releases share."""
     if len(urls) < 2:
         raise SpecError("an attack needs two releases or more; give the URL of another one")
     places = [read_release(url, storage_options) for url in urls]
@@ -128,8 +113,10 @@ def attack_evidence(
 ) -> Attack:
     k = min(release.k for release in described)
     matching = match_records(releases)
-    pairs = [_attack_pair(releases, places, k, matching) for places in _described_pairs(len(releases))]
-    solution = solve_records(releases, matching, [solved for _, of_pair in pairs for solved in of_pair])
+    n = len(releases)
+    places = combinations(range(n), 2) if n <= MOST_WITH_ALL_PAIRS else pairwise(range(n))
+    pairs = [_attack_pair(releases, pair, k, matching) for pair in places]
+    solution = Equations(releases, matching, [solved for _, of_pair in pairs for solved in of_pair])
     below_k, smallest = small_traces(matching, k)
     report = AttackReport(
         k=k,
@@ -141,21 +128,8 @@ def attack_evidence(
         releases=described,
         pairs=tuple(pair for pair, _ in pairs),
     )
-    solved = tuple(
-        _of_release(matching.record[matching.release == number], solution) for number in range(len(releases))
-    )
+    solved = tuple(solution.of_rows(matching.record[matching.release == number]) for number in range(n))
     return Attack(report, names.quasi_identifiers, solved)
-
-
-def _described_pairs(n_releases: int) -> list[tuple[int, int]]:
-    if n_releases <= MOST_WITH_ALL_PAIRS:
-        return list(combinations(range(n_releases), 2))
-    return list(pairwise(range(n_releases)))
-
-
-def _of_release(record: Ints, solution: Solution) -> SolvedRecords:
-    rows = np.flatnonzero(solution.solved[record])
-    return SolvedRecords(rows, solution.values[record[rows]])
 
 
 def _attack_pair(
@@ -165,7 +139,7 @@ def _attack_pair(
     pair = [releases[place] for place in places]
     n_rows = [len(release.group) for release in pair]
     of_pair = match_records(pair)
-    solution = solve_records(pair, of_pair)
+    solution = Equations(pair, of_pair)
     below_k, smallest = small_traces(of_pair, k)
     matched = sum(n_rows) - of_pair.n_records
     report = AttackedPair(
@@ -180,8 +154,8 @@ def _attack_pair(
     )
     solved = []
     for number, place in enumerate(places):
-        records = _of_release(of_pair.record[of_pair.release == number], solution)
-        solved.append((matching.record[matching.release == place][records.rows], records.values))
+        rows, values = solution.of_rows(of_pair.record[of_pair.release == number])
+        solved.append((matching.record[matching.release == place][rows], values))
     return report, solved
 
 
@@ -241,7 +215,7 @@ def small_traces(matching: MatchedRows, k: int) -> tuple[int, int | None]:
     traces = matching.traces()[matching.certain]
     if not len(traces):
         return 0, None
-    numbers = numbered(traces)
+    numbers, _ = numbered_rows(traces)
     _, first, counts = np.unique(numbers, return_index=True, return_counts=True)
     small = np.flatnonzero(counts < k)
     candidates = counts.copy()

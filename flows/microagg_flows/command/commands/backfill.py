@@ -36,9 +36,8 @@ def backfill(
     quiet: QuietOption = False,
 ) -> None:
     """Make the releases of the days that have none yet, in order, up to the first that fails."""
-    from microagg_flows.backfilling import days_between
-
-    days = days_between(_day("--from", first), _day("--to", last))
+    begin, end = _day("--from", first), _day("--to", last)
+    days = [begin + datetime.timedelta(days=n) for n in range((end - begin).days + 1)]
     if not days:
         raise SpecError(f"--from: {first} is after {last}; name the earlier day first")
     if days[-1] > datetime.datetime.now(datetime.UTC).date():

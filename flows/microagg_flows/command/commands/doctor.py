@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import typer
@@ -38,6 +39,6 @@ def doctor(
                 typer.echo(finding.line())
     code = exit_code_of(findings)
     if as_json:
-        typer.echo(json.dumps({"findings": [one.document() for one in findings], "exit_code": code}, indent=1))
+        typer.echo(json.dumps({"findings": [asdict(finding) for finding in findings], "exit_code": code}, indent=1))
     if code:
         raise typer.Exit(code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -44,7 +44,7 @@ def run(
     from microagg_flows.releasing import Order
 
     claim_limits()
-    with record.kept(), record.publishing(), scratch():
+    with record.publishing(), scratch():
         make_release(Order(spec, release_id, replace, tuple(settings or ())), direct, record)
     _show(record, as_json)
 
@@ -65,7 +65,7 @@ def demo(
     spec = write_demo(folder, people)
     typer.echo(f"wrote {people:,} people and a spec to {folder}", err=True)
     claim_limits()
-    with record.kept(), record.publishing(), scratch():
+    with record.publishing(), scratch():
         make_release(Order(str(spec), replace=True), direct, record)
     _show(record, as_json=False)
     typer.echo(f"\nthe spec:    {spec}\nverify it:   microagg verify {folder / 'release'}")
@@ -113,14 +113,14 @@ def step(
 
 
 def make_release(order: Order, direct: bool, record: RunRecord) -> None:
-    """Make a small release by this process alone; any other through Prefect, but for ``--direct``."""
+    """Make a small release in this process alone, and any other through Prefect unless that is not wanted."""
     from microagg_core.extras import needing
     from microagg_flows import stages
     from microagg_flows.releasing import Settled, now, run_release
 
-    spec = Settled.of(order, now()).spec  # errors of the spec come before anything is started
-    if direct or _needs_no_prefect(spec):
-        run_release(order, record, stages.run_stage, now())
+    tonight = Settled.of(order, now())  # errors of the spec come before anything is started
+    if direct or _needs_no_prefect(tonight.spec):
+        run_release(tonight, record, stages.run_stage)
         return
     with needing("prefect", "a release through Prefect (without it: --direct)"):
         from microagg_flows.prefect_side.embedded_server import settle_home
@@ -144,6 +144,7 @@ def _needs_no_prefect(spec: ReleaseSpec) -> bool:
 
 def _show(record: RunRecord, as_json: bool) -> None:
     """Show a release as one table, or one JSON document; and its risk, where nobody but the operator looks."""
+    from microagg_core.release.audit import read_risk
     from microagg_flows.command.terminal import show_document, show_risks
 
     document = record.release_document()
@@ -152,16 +153,9 @@ def _show(record: RunRecord, as_json: bool) -> None:
             typer.echo(json.dumps(document, indent=1))
         else:
             show_document(document)
-    if not as_json and not record.log.is_all_there_is and (figures := _risk_of(record)):
+    release = record.release
+    if as_json or record.log.is_all_there_is or release is None or release.committed is None:
+        return
+    if figures := read_risk(release.work, release.committed):
         with writing_out():
             show_risks(figures)
-
-
-def _risk_of(record: RunRecord) -> dict[str, Any] | None:
-    """Read the measured risk of the release; None where nobody measured it."""
-    from microagg_core.release.audit import read_risk
-
-    release = record.release
-    if release is None or release.published is None:
-        return None
-    return read_risk(release.work, release.published.manifest)

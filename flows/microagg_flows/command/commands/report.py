@@ -41,15 +41,15 @@ def report(
 
     _refuse_senseless(draft, release, release_id, output)
     claim_limits()
-    record.about(load_spec(spec, settings or ()))
+    loaded, url = record.about(load_spec(spec, settings or ())), ""
     with scratch():
         if draft:
-            page = page_of_draft(Order(spec, release_id, settings=tuple(settings or ())), record.progress)
+            html = page_of_draft(Order(spec, release_id, settings=tuple(settings or ())), record.progress)
         else:
-            page = page_of_release(spec, release, record.progress, settings or ())
+            html, url = page_of_release(loaded, release, record.progress)
     if output is not None:
-        write_private(output, page.html)
-    typer.echo(output if output is not None else page.url)
+        write_private(output, html)
+    typer.echo(output or url)
 
 
 def _refuse_senseless(draft: bool, release: str | None, release_id: str | None, output: Path | None) -> None:

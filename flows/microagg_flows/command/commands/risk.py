@@ -32,9 +32,9 @@ def risk(
     from microagg_flows.command.terminal import show_risk
 
     claim_limits()
-    record.about(load_spec(spec, settings or ()))
+    loaded = record.about(load_spec(spec, settings or ()))
     with scratch():
-        manifest, figures = risk_of_release(spec, release, record.progress, settings or ())
+        manifest, figures = risk_of_release(loaded, release, record.progress)
     if as_json:
         typer.echo(json.dumps({"id": manifest.id, "revision": manifest.revision, **figures}, indent=1))
     else:

@@ -10,7 +10,7 @@ import typer
 from microagg_core.errors import SpecError
 from microagg_flows.command.call import Group, JsonOption, QuietOption, SetOption, SpecArgument, command
 from microagg_flows.interrupts import INTERRUPTED
-from microagg_flows.process import claim_open_files, scratch
+from microagg_flows.process import claim_limits, scratch
 
 if TYPE_CHECKING:
     from microagg_flows.record import RunRecord
@@ -81,19 +81,16 @@ def rebuild(
     from microagg_core.spec.loading import load_spec
     from microagg_flows.rebuilding import rebuild_ledger
 
-    claim_open_files()
-    record.begin(load_spec(spec, settings or ()))
+    claim_limits()
+    inputs = dict(text.split("=", 1) for text in night or () if "=" in text)
+    loaded = load_spec(spec, settings or ())
+    record.begin(loaded)
+    if len(inputs) < len(night or ()):
+        raise SpecError("--night: write ID=INPUT, once for each release")
     with scratch():
-        rebuilt = rebuild_ledger(spec, _inputs(night or []), record.progress, settings or ())
+        rebuilt = rebuild_ledger(loaded, inputs, record.progress)
     if as_json:
         typer.echo(json.dumps(to_plain(rebuilt), indent=1))
     else:
         moved = f", {rebuilt.moved} objects moved to damaged" if rebuilt.moved else ""
         typer.echo(f"{rebuilt.kept} nights were sound, {rebuilt.again} were made again{moved}")
-
-
-def _inputs(given: list[str]) -> dict[str, str]:
-    inputs = dict(one.split("=", 1) for one in given if "=" in one)
-    if len(inputs) < len(given):
-        raise SpecError("--night: write ID=INPUT, once for each release")
-    return inputs

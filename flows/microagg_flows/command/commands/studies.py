@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from microagg_core.errors import SpecError
+from microagg_core.errors import GateError, SpecError
 from microagg_flows.command.call import (
     EndpointOption,
     IdOption,
@@ -17,9 +21,12 @@ from microagg_flows.command.call import (
     SetOption,
     command,
     listed,
+    storage_options,
 )
+from microagg_flows.process import scratch
 
 if TYPE_CHECKING:
+    from microagg_core.series.attack.report import Attack
     from microagg_flows.record import RunRecord
 
 
@@ -40,9 +47,42 @@ def attack(
     as_json: JsonOption = False,
 ) -> None:
     """Compute what an outsider can from several releases of the same people; exit code 4 where that is somebody."""
-    from microagg_flows.command.attacking import attack_releases
+    from microagg_core.plain import to_plain
+    from microagg_core.series.attack.report import attack as attack_releases
+    from microagg_flows.command.terminal import show_attack
 
-    attack_releases(releases, listed(columns), endpoint, solved, as_json)
+    if solved is not None and solved.exists():
+        raise SpecError(f"--solved: {solved} exists already; remove it or choose another name")
+    with scratch():
+        outcome = attack_releases(releases, listed(columns), storage_options(endpoint))
+    report = outcome.report
+    if solved is not None:
+        _write_solved(outcome, solved)
+    if as_json:
+        typer.echo(json.dumps(to_plain(report), indent=1))
+    else:
+        show_attack(report)
+    if not report.is_safe:
+        raise GateError(
+            f"together the releases give {report.records_solved:,} records away exactly, and {report.below_k:,} share "
+            f"their groups among fewer than k={report.k}; withdraw all of them but one"
+        )
+
+
+def _write_solved(outcome: Attack, path: Path) -> None:
+    """Write one line for each solved record of each release, to a new file that its owner alone can read."""
+    from microagg_core.store.failures import explaining
+
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("release", "row", *outcome.quasi_identifiers))
+    for number, (rows, solved) in enumerate(outcome.solved, 1):
+        for row, values in zip(rows.tolist(), solved.tolist(), strict=True):
+            writer.writerow((number, row + 1, *values))
+    with explaining(str(path), "writing"):
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(text.getvalue())
 
 
 QuasiIdentifiersOption = Annotated[
@@ -101,14 +141,17 @@ def compare(
     Of a spec: blocks, missing values, scale, refinement and rounding are those of the release; of a large file blocks
     are drawn. Loss, risk, sizes and time are for the operator alone, and nothing is released.
     """
-    from microagg_flows.command.comparing import Files, SpecWish, compare_file, compare_spec, is_spec
+    from microagg_core.compare.grid import Grid
+    from microagg_flows.command.comparing import compare_file, compare_spec, is_spec
+    from microagg_flows.releasing import Order
 
     if is_spec(data):
         of_file = {"--quasi-identifiers": quasi_identifiers or None, "--seed": seed}
         _refuse_options(of_file, data, "a release spec, which says that itself")
         ks = _whole_numbers(k) if k else []
-        wish = SpecWish(release_id, settings or (), ks, listed(algorithms), listed(refine or ""), seeds, records)
-        compare_spec(data, wish, Files(table, plot, page), as_json, record)
+        budget = {name: value for name, value in (("seeds", seeds), ("records", records)) if value is not None}
+        grid = Grid(tuple(ks), tuple(listed(algorithms)), tuple(listed(refine or "")), **budget)
+        compare_spec(Order(data, release_id, settings=tuple(settings or ())), grid, as_json, table, plot, page, record)
         return
     of_spec = {"--refine": refine, "--seeds": seeds, "--records": records, "--id": release_id, "--set": settings}
     _refuse_options({**of_spec, "--html": page}, data, "a file of data; the option is for a release.yaml")

@@ -28,7 +28,6 @@ from microagg_core.data.formats.reading import (
     Stretch,
     ahead,
     refuse_foreign,
-    refuse_other_state,
 )
 from microagg_core.data.places import Input
 from microagg_core.errors import DataError, MicroaggError
@@ -215,16 +214,13 @@ class Csv(InputFormat):
             raise _error(error, stretch, source, names) from None
         yield from _parsed(pa.BufferReader(text.encode()), "utf-8", names, stretch, source, columns)
 
-    def listing(self, source: Input) -> InputListing:
-        listing = super().listing(source)
-        large = [one for one in _alone(listing) if len(even_ranges(_text_bytes(one.url, one.size))) > 1]
-        whys = [(shown(one.url), why) for one in large if (why := _why_whole(one.url, source.csv))]
+    def remarks(self, parts: Sequence[InputPart], source: Input) -> tuple[str, ...]:
+        whys = [(shown(one.url), why) for one in _large_files(parts) if (why := _why_whole(one.url, source.csv))]
         more = f", and so for {len(whys) - 1} more" if len(whys) > 1 else ""
-        remarks = [f"{url} is one part, read by one worker: {why}{more}" for url, why in whys[:1]]
-        return dataclasses.replace(listing, remarks=tuple(remarks))
+        return tuple(f"{url} is one part, read by one worker: {why}{more}" for url, why in whys[:1])
 
     def stretches_to_scan(self, listing: InputListing, source: Input) -> list[Stretch]:
-        large = [stretch.url for stretch in _large(listing, source)]
+        large = [one.url for one in _large_files(listing.parts) if not _why_whole(one.url, source.csv)]
         return [
             Stretch(file.url, file.size or 0, byte_range, file.state)
             for file in (ahead(lambda url: input_file(url, source.storage_options), large) if large else ())
@@ -232,8 +228,7 @@ class Csv(InputFormat):
         ]
 
     def scan(self, stretch: Stretch, source: Input) -> Place:
-        with open_input(stretch.url, source.storage_options) as file:
-            refuse_other_state(stretch, source)
+        with stretch.opened(source) as file:
             end, lines = CsvBytes(file, source.csv).scan((stretch.place[0], stretch.place[1]))
         return end, lines.settles, lines.turns
 
@@ -256,12 +251,9 @@ class Csv(InputFormat):
         return _dialect_lines(source.csv)
 
 
-def _large(listing: InputListing, source: Input) -> list[Stretch]:
-    return [one for one in _alone(listing) if len(even_ranges(one.size)) > 1 and not _why_whole(one.url, source.csv)]
-
-
-def _alone(listing: InputListing) -> list[Stretch]:
-    return [part.stretches[0] for part in listing.parts if len(part.stretches) == 1]
+def _large_files(parts: Sequence[InputPart]) -> list[Stretch]:
+    alone = [part.stretches[0] for part in parts if len(part.stretches) == 1]
+    return [one for one in alone if len(even_ranges(_text_bytes(one.url, one.size))) > 1]
 
 
 def _why_whole(url: str, dialect: CsvInput) -> str:
@@ -275,12 +267,11 @@ def _text_bytes(url: str, size: int) -> int:
 
 
 def _record_ranges(scanned: Sequence[tuple[Stretch, Place]], source: Input) -> list[Stretch]:
-    some, _ = scanned[0]
-    with open_input(some.url, source.storage_options) as file:
-        refuse_other_state(some, source)
+    first, _ = scanned[0]
+    with first.opened(source) as file:
         ends = [(end, Quoting(bool(settles), bool(turns))) for _, (end, settles, turns) in scanned]
-        ranges = CsvBytes(file, source.csv).record_ranges(some.size, ends)
-    return [dataclasses.replace(some, place=place) for place in ranges]
+        ranges = CsvBytes(file, source.csv).record_ranges(first.size, ends)
+    return [dataclasses.replace(first, place=place) for place in ranges]
 
 
 def _declared(dialect: CsvInput, name: str) -> pa.DataType:
