@@ -198,9 +198,6 @@ def find_published(work: Store, output: Store, origin: Origin, identity: str, ma
 
     Before the survey, ``origin`` knows the input's files alone: other files may hold the same rows, so they decide
     nothing. What was made elsewhere, or before its audit was written, is recognised by its bytes when it is published.
-
-    Raises:
-        StorageError: the id is taken by a release of something else and may not be replaced.
     """
     committed = committed_manifests(output, identity)
     if not committed:
@@ -239,11 +236,7 @@ _NEWEST = 8
 
 
 def prune_audit(spec: ReleaseSpec, now: datetime.datetime | None = None) -> int:
-    """Remove what is older than ``work.keep.audit_days`` and not needed; return how many files.
-
-    Raises:
-        StorageError: work area or output cannot be read or written.
-    """
+    """Remove what is older than ``work.keep.audit_days`` and not needed; return how many files."""
     days = spec.work.keep.audit_days
     if days is None:
         return 0

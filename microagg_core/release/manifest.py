@@ -271,11 +271,7 @@ class Manifest(ReleaseFacts):
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str) -> Manifest:
-        """Read a manifest; ``where`` is its URL, for the message.
-
-        Raises:
-            StorageError: it is damaged, or written by a later version.
-        """
+        """Read a manifest; ``where`` is its URL, for the message."""
         try:
             value = json.loads(data, object_pairs_hook=_each_once)
             version = value.get("format_version") if isinstance(value, dict) else None

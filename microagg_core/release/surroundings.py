@@ -71,11 +71,7 @@ def work_probe(spec: ReleaseSpec) -> Iterator[str | None]:
 
 
 def _reach(spec: ReleaseSpec, probe: str | None) -> None:
-    """Read a byte of the input, write and remove an object of the work area, look at the output.
-
-    Raises:
-        MicroaggError: one of them is out of reach.
-    """
+    """Read a byte of the input, write and remove an object of the work area, look at the output."""
     first = input_files(spec.input.url, spec.input.storage_options)[0]
     with open_input(first.url, spec.input.storage_options) as file:
         file.read(1)
@@ -91,9 +87,6 @@ def _reach(spec: ReleaseSpec, probe: str | None) -> None:
 
 def try_work_area(work: Store) -> None:
     """Write, list and remove an object of the work area, before there are rows that would have to stay.
-
-    Raises:
-        StorageError: one of these cannot be done, or versions of what is removed are kept.
 
     >>> try_work_area(Store("memory://work-area"))
     """

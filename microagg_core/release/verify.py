@@ -158,9 +158,6 @@ def recounted(folder: Store, manifest: Manifest, counter: CombinationCounter) ->
     """Count again, exactly, how many combinations have fewer than k records, and how many the smallest has.
 
     Each content is read once, as it was counted once.
-
-    Raises:
-        StorageError: a part cannot be read any more.
     """
     recount = counter.recount()
     seen: set[str] = set()
@@ -307,12 +304,7 @@ def _exit_code(check: Check) -> int:
 def verify(
     release_url: str, storage_options: dict[str, Any] | None = None, demands: Demands | None = None
 ) -> VerifyReport:
-    """Recheck a release; see :func:`~microagg_core.release.revisions.read_release` for what the URL may be.
-
-    Raises:
-        StorageError: there is no release, its manifest is damaged, or the store cannot be read.
-        SpecError: a signature is demanded, and the package that checks it is missing.
-    """
+    """Recheck a release; see :func:`~microagg_core.release.revisions.read_release` for what the URL may be."""
     demands = demands or Demands()
     release = read_release(release_url, storage_options, follow_links=False)
     manifest = release.manifest
