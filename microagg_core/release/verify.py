@@ -32,7 +32,6 @@ from microagg_core.store.layout import MANIFEST, SIGNATURE
 from microagg_core.store.objects import Standing, Store, linked_folders, standing_of
 from microagg_core.store.urls import shown
 
-_CHUNK = 4 * 2**20
 #: More records than there can be: every combination stays below it, and so is counted.
 _MORE_THAN_ANY = 2**62
 
@@ -172,11 +171,8 @@ def recounted(folder: Store, manifest: Manifest, counter: CombinationCounter) ->
 
 
 def _sha256_of(path: Path) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _counted(batches: Iterator[pa.Table], rows_read: list[int]) -> Iterator[pa.Table]:
