@@ -153,7 +153,7 @@ def plan(release: Release) -> str:
     context, surveyed = release.known(CONTEXT), release.known(SURVEY)
     keys = counted_keys(release.written(KEYS))
     refuse_identifying_labels(context.schema, surveyed, keys)
-    made = make_plan(spec, context, surveyed, keys, release, release.hold)
+    made = make_plan(spec, context, surveyed, keys, release, release.hold_until)
     file = write_plan(run, made)
     release.know(PLAN, file)
     release.planned = Planned(context, surveyed, file)

@@ -1,9 +1,8 @@
 """Draw the blocks that settings are tried on: for each k those that a plan with it would have, or some of them.
 
-A small input is taken whole, as the release would take it. Of a larger one blocks are drawn, and of large blocks pieces
-that are cut out of them at medians, in which records lie as densely as in the whole: rows that are drawn one by one
-would lie further from each other than they do. Settings whose blocks are cut alike are tried on the same ones, so that
-chance has no part in how they differ.
+Of large blocks pieces are drawn that are cut out of them at medians, in which records lie as densely as in the whole:
+rows that are drawn one by one would lie further from each other than they do. Settings whose blocks are cut alike are
+tried on the same ones, so that chance has no part in how they differ.
 
 Blocks are drawn with chances like the roots of their sizes, as a small block costs little and its records lose much: by
 points at equal distances along all blocks in the order of their size, so that large and small ones are met. What is met
@@ -16,6 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,6 @@ import pyarrow as pa
 from microagg_core.arrays import Floats, Ints
 from microagg_core.blocks.cuts import next_cut
 from microagg_core.blocks.strata import Strata, StrataRules, plan_strata
-from microagg_core.blocks.withholding import Holding
 from microagg_core.compare.grid import Budget, Setting
 from microagg_core.compiling import grouping_parts, needed_parts
 from microagg_core.errors import DataError
@@ -103,7 +102,7 @@ class Surveyed:
     #: Reads what the survey sampled.
     done: StepsDone
     #: Which records of a first night wait for more.
-    hold: Holding | None = None
+    hold_until: int | None = None
 
     @cached_property
     def samples(self) -> list[tuple[int, PartSample]]:
@@ -139,19 +138,8 @@ def _refuse_compiling(spec: ReleaseSpec, setting: Setting) -> None:
         raise DataError(f"would need kernels that k={spec.k} does not, and nothing is compiled for a look ahead")
 
 
-@dataclass(frozen=True, eq=False)
-class _Blocks:
-    """Drawn blocks, and about how many records each has."""
-
-    blocks: tuple[DrawnBlock, ...]
-    rows: Floats
-    is_whole: bool
-
-    @classmethod
-    def of(cls, met: Sequence[tuple[DrawnBlock, float]], is_whole: bool) -> _Blocks:
-        if not met:
-            raise DataError("no record would be released")
-        return cls(tuple(block for block, _ in met), np.array([rows for _, rows in met]), is_whole)
+#: A draft, and about how many records each of its blocks has.
+_Sized: TypeAlias = tuple[Draft, Floats]
 
 
 class _Drawing:
@@ -161,12 +149,14 @@ class _Drawing:
         spec, schema = known.context.spec, known.context.schema
         released = {c.name: t for c, t in zip(schema.released, schema.released_types, strict=True)}
         rules = StrataRules(k, spec.blocks.undersized, spec.blocks.labels, spec.blocks.totals_known)
-        self._strata: Strata = plan_strata(known.keys, rules, [released[c.name] for c in schema.blocking], known.hold)
+        self._strata: Strata = plan_strata(
+            known.keys, rules, [released[c.name] for c in schema.blocking], known.hold_until
+        )
         self._known, self._spec, self._k, self._budget = known, spec, k, budget
         self._p = len(known.context.kinds)
-        self._whole: dict[int | None, _Blocks | None] = {}
-        self._some: dict[object, _Blocks] = {}
-        self._used: list[_Blocks] = []
+        self._whole: dict[int | None, _Sized | None] = {}
+        self._some: dict[object, _Sized] = {}
+        self._used: list[Draft] = []
         self._samples: dict[bytes, dict[int, Floats]] = {}
 
     def trial(self, setting: Setting, first: int) -> PlannedTrial:
@@ -175,36 +165,40 @@ class _Drawing:
             _refuse_compiling(self._spec, setting)
         largest = int(self._strata.rows.max(initial=0))
         limit = setting.most_records(self._spec, self._p, self._known.survey.row_bytes, largest)
-        drawn = self._drawn(setting, limit)
-        proves, n_seeds = self._affordable(setting, drawn)
-        seconds = self._seconds(setting, drawn.rows if drawn.is_whole else self._rows_of_blocks(limit))
-        if drawn not in self._used:
-            self._used.append(drawn)
-        place = first + self._used.index(drawn)
-        return PlannedTrial(setting, place, setting.seeds(self._spec.seed, n_seeds), proves, seconds)
+        draft, rows = self._drawn(setting, limit)
+        proves, n_seeds = self._affordable(setting, rows)
+        seconds = self._seconds(setting, rows if draft.is_whole else self._rows_of_blocks(limit))
+        if not any(draft is used for used in self._used):
+            self._used.append(draft)
+        place = next(i for i, used in enumerate(self._used) if draft is used)
+        return PlannedTrial(setting, first + place, setting.seeds(self._spec.seed, n_seeds), proves, seconds)
 
     def drafts(self) -> list[tuple[Draft, pa.Table]]:
-        """Make a draft, with the strata of its keys, of each set of blocks that some setting is tried on."""
-        strata, made = self._strata, []
-        for drawn in self._used:
-            n_released = int(strata.rows.sum())
-            of_k = (self._k, strata.hash_seed, n_released, strata.suppressed_rows, drawn.is_whole)
-            own = np.isin(strata.stratum_of_hash, [block.stratum for block in drawn.blocks])
+        """List the drafts that some setting is tried on, with the strata of their keys."""
+        strata, drafts = self._strata, []
+        for draft in self._used:
+            own = np.isin(strata.stratum_of_hash, [block.stratum for block in draft.blocks])
             columns = {"hash": strata.key_hashes[own], "stratum": strata.stratum_of_hash[own]}
-            made.append((Draft(*of_k, drawn.blocks), pa.table(columns)))
-        return made
+            drafts.append((draft, pa.table(columns)))
+        return drafts
 
-    # --- What it takes ---
+    def _draft(self, met: Sequence[tuple[DrawnBlock, float]], is_whole: bool) -> _Sized:
+        if not met:
+            raise DataError("no record would be released")
+        strata, blocks = self._strata, tuple(block for block, _ in met)
+        n_released = int(strata.rows.sum())
+        draft = Draft(self._k, strata.hash_seed, n_released, strata.suppressed_rows, is_whole, blocks)
+        return draft, np.array([rows for _, rows in met])
 
-    def _affordable(self, setting: Setting, drawn: _Blocks) -> tuple[bool, int]:
+    def _affordable(self, setting: Setting, rows: Floats) -> tuple[bool, int]:
         """Find whether there is time for proofs, and for how many seeds."""
         budget = self._budget
         if budget.shrinks or setting.algorithm in budget.patient_with:
             return budget.proves, budget.seeds
-        grouping = _sum_over(drawn.rows, lambda rows: setting.grouping_seconds(rows, self._p))
+        grouping = _sum_over(rows, lambda n: setting.grouping_seconds(n, self._p))
         if grouping > budget.seconds:
             raise DataError(f"would take about {grouping:,.0f} s; name it under --algorithms to run it all the same")
-        proving = self._seconds(setting, drawn.rows)
+        proving = self._seconds(setting, rows)
         proves = budget.proves and proving <= budget.seconds
         left = budget.seconds - (proving if proves else grouping)
         return proves, min(budget.seeds, 1 + int(left / max(grouping, budget.seconds / budget.seeds / 10)))
@@ -218,9 +212,7 @@ class _Drawing:
         pieces = 2 ** np.maximum(0, np.ceil(np.log2(np.maximum(1, rows) / limit))).astype(np.int64)
         return np.repeat(rows / pieces, pieces)
 
-    # --- What is drawn ---
-
-    def _drawn(self, setting: Setting, limit: int) -> _Blocks:
+    def _drawn(self, setting: Setting, limit: int) -> _Sized:
         """Take all blocks where they are few enough; else draw some."""
         rows, budget = self._strata.rows, self._budget
         if int(rows.sum()) <= budget.rows:
@@ -228,7 +220,7 @@ class _Drawing:
             if cut not in self._whole:
                 self._whole[cut] = self._all_blocks(limit)
             whole = self._whole[cut]
-            if whole is not None and (not budget.shrinks or self._seconds(setting, whole.rows) <= budget.seconds):
+            if whole is not None and (not budget.shrinks or self._seconds(setting, whole[1]) <= budget.seconds):
                 return whole
         most = self._most_of_piece(setting, limit)
         # Where fewer blocks are drawn for what takes long, each setting is tried on others.
@@ -248,7 +240,7 @@ class _Drawing:
             self._samples[name] = samples[1]
         return self._samples[name]
 
-    def _all_blocks(self, limit: int) -> _Blocks | None:
+    def _all_blocks(self, limit: int) -> _Sized | None:
         """Take all blocks of a plan, numbered as there; None where the survey's sample lacks some of what is cut."""
         rows = self._strata.rows
         oversize = np.flatnonzero(rows > limit)
@@ -263,9 +255,9 @@ class _Drawing:
             for path, share, _ in leaves:
                 label = int(self._strata.label[stratum])
                 met.append((DrawnBlock(stratum, path, len(met), label, 1.0), share * n))
-        return _Blocks.of(met, is_whole=True)
+        return self._draft(met, is_whole=True)
 
-    def _some_blocks(self, setting: Setting, most: int) -> _Blocks:
+    def _some_blocks(self, setting: Setting, most: int) -> _Sized:
         """Draw blocks and pieces of at most so many records, until the budget of rows or of time is used up."""
         rows, budget = self._strata.rows, self._budget
         order = np.lexsort((self._tie_breakers(), -rows))
@@ -278,10 +270,10 @@ class _Drawing:
             for stratum, Z in self._sampled(np.flatnonzero(rows > most)).items()
         }
         while True:
-            drawn = _Blocks.of(list(self._met(order, points, most, large)), is_whole=False)
-            is_quick = not budget.shrinks or self._seconds(setting, drawn.rows) <= budget.seconds
-            if (drawn.rows.sum() <= budget.rows and is_quick) or points == 1:
-                return drawn
+            draft, drawn = self._draft(list(self._met(order, points, most, large)), is_whole=False)
+            is_quick = not budget.shrinks or self._seconds(setting, drawn) <= budget.seconds
+            if (drawn.sum() <= budget.rows and is_quick) or points == 1:
+                return draft, drawn
             points = max(1, int(points * _FEWER))
 
     def _most_of_piece(self, setting: Setting, limit: int) -> int:
@@ -328,10 +320,7 @@ def _sum_over(rows: Floats, seconds: Callable[[float], float]) -> float:
 class Piece:
     """A sample of a stratum, or a part of it, that is cut in two at a median when it is first looked into.
 
-    Args:
-        Z: records, as :func:`microagg_core.blocks.cuts.grow` takes them.
-        most: records of a leaf.
-        least: records of a leaf.
+    ``Z`` is as :func:`microagg_core.blocks.cuts.grow` takes it, ``most`` and ``least`` are records of a leaf.
     """
 
     def __init__(self, Z: Floats, most: float, least: int) -> None:
@@ -340,13 +329,9 @@ class Piece:
         self._sides: list[tuple[Cut, float, Piece]] = []
 
     def leaves(self, points: Floats) -> Iterator[tuple[tuple[Cut, ...], float, int]]:
-        """Yield the leaves in which points lie, from left to right.
+        """Yield the leaves in which points (from 0 to 1 along the records) lie, from left to right.
 
-        Args:
-            points: between 0 and 1 along the records, leaf by leaf.
-
-        Yields:
-            The cuts on the way to a leaf, its share of the records, and how many of the points are in it.
+        Of each: the cuts on the way to it, its share of the records, and how many of the points are in it.
         """
         self._cut()
         if not self._sides:

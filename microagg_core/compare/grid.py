@@ -75,11 +75,7 @@ class Setting:
         return self.seconds(rows, p) - proof_seconds(n, p, self.k, is_thorough, self.info.certified is not None)
 
     def most_records(self, spec: ReleaseSpec, p: int, row_bytes: float, largest: int) -> int:
-        """Find the most records of a block, in a release whose largest stratum has so many.
-
-        Raises:
-            DataError: a release with this setting would be refused.
-        """
+        """Find the most records of a block, in a release whose largest stratum has so many; refuse as it would."""
         most = spec.blocks.max_records
         if most is not None and most < 2 * self.k:
             raise DataError(f"blocks.max_records must be at least 2k = {2 * self.k} (got {most})")
@@ -123,11 +119,7 @@ class Grid:
     records: int = MOST_RECORDS
 
     def refuse_unknown(self) -> None:
-        """Stop before any work is done.
-
-        Raises:
-            SpecError: an algorithm, a k or a refinement that there is not.
-        """
+        """Stop before any work is done."""
         chosen_algorithms(self.algorithms)
         refuse_small_k(self.ks)
         unknown = [name for name in self.refinements if name not in _REFINEMENTS]
@@ -177,9 +169,6 @@ def neighbours(k: int) -> tuple[int, ...]:
 def chosen_algorithms(names: Sequence[str]) -> list[AlgorithmInfo]:
     """Find algorithms by name; all, where none is named.
 
-    Raises:
-        SpecError: there is no such algorithm.
-
     >>> [info.name for info in chosen_algorithms(["mdav", "md"])]
     ['mdav', 'md']
     """
@@ -191,11 +180,7 @@ def chosen_algorithms(names: Sequence[str]) -> list[AlgorithmInfo]:
 
 
 def refuse_small_k(ks: Iterable[int]) -> None:
-    """Stop for a k that hides nobody.
-
-    Raises:
-        SpecError: naming it.
-    """
+    """Stop for a k that hides nobody."""
     for k in ks:
         if k < 2:
             raise SpecError(f"--k: must be at least 2 (got {k})")

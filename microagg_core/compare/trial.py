@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -25,7 +25,6 @@ from microagg_core.blocks.masking import (
 from microagg_core.compare.drawing import PlannedTrial
 from microagg_core.compiling import compile_parts
 from microagg_core.data.formats.writing import released_format
-from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.slices import RECORD
 from microagg_core.errors import DataError, MicroaggError, sanitized
 from microagg_core.group.bounds import gap_percent
@@ -49,7 +48,6 @@ from microagg_core.release.step import JsonOutput, Step, Work
 from microagg_core.release.steps.demands import PartitionDemands, protection_of
 from microagg_core.release.steps.drawn_rows import DRAFTS, DRAWN_ROWS, Draft, read_drawn_rows
 from microagg_core.release.steps.measuring import proved_figures
-from microagg_core.spec.release import ReleaseSpec
 
 #: What is grouped before the clock starts, so that kernels are loaded by then: as much as takes so long, by the model.
 _LOADING_SECONDS = 0.5
@@ -136,9 +134,6 @@ def standard_error(weights: Floats, lost: Floats, squares: Floats | Ints) -> flo
     return 100.0 * float(np.sqrt(np.sum(off * off) * n / (n - 1))) / whole
 
 
-# --- The step --------------------------------------------------------------------------------------------------
-
-
 #: What is to be tried, a trial for each task; and what came of each.
 PLANNED_TRIALS = JsonOutput("planned-trials", tuple[PlannedTrial, ...])
 TRIALS = JsonOutput("trials", Trial)
@@ -149,7 +144,7 @@ def try_setting(work: Work) -> int:
     planned, trial = load_planned(work), work.load(PLANNED_TRIALS)[work.number]
     compile_parts(trial.setting.parts(trial.proves, bool(protection_of(planned.context).of_groups)))
     try:
-        made = _Trying.of(work, planned, trial).result()
+        made = _Trying(work, planned, trial).result()
     except DataError as error:
         made = Trial(None, error.message)
     except MicroaggError:
@@ -171,117 +166,76 @@ TRY = Step(
 )
 
 
-# --- Rows ------------------------------------------------------------------------------------------------------
+def _rows_by_block(work: Work, planned: Planned, draft: Draft, number: int) -> tuple[pa.Table, Ints]:
+    """Read the rows of a draft's blocks that have at least k, and the place of each row's block in the draft."""
+    table, place = read_drawn_rows(work, number)
+    # The size of a piece is known from a sample: it may have fewer records than were thought.
+    order = np.flatnonzero(np.bincount(place, minlength=len(draft.blocks))[place] >= draft.k)
+    order = order[np.argsort(place[order], kind="stable")]
+    if not len(order):
+        raise DataError(f"no block that was looked at has k={draft.k} records")
+    table = table.take(pa.array(order)).combine_chunks()
+    form = released_format(planned.context.spec.output)
+    for j in range(len(planned.context.schema.confidential)):
+        released = form.released_form(table.select([f"c{j}"]))[f"c{j}"]
+        table = table.set_column(table.column_names.index(f"c{j}"), f"c{j}", released)
+    return table, place[order]
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """The rows of a draft by block, blocks that have at least k of them."""
+class _Trying:
+    """Group the rows of a draft by a setting, and measure what that loses, gives away and takes."""
 
-    table: pa.Table
-    ticks: list[NDArray[Any]]
-    missing: Bools
-    #: The blocks that have rows, by their places in the draft, and the first row of each.
-    places: Ints
-    first: Ints
-    #: The number of records of each row's block.
-    sizes: Ints
+    def __init__(self, work: Work, planned: Planned, trial: PlannedTrial) -> None:
+        context, encoding = planned.context, planned.encoding
+        self.planned, self.trial = planned, trial
+        self.draft = draft = work.load(DRAFTS)[trial.draft]
+        self.table, place = _rows_by_block(work, planned, draft, trial.draft)
+        self.ticks, self.missing = encoding.ticks([self.table[f"q{j}"] for j in range(len(encoding.kinds))])
+        #: The blocks that have rows, by their places in the draft; the first row of each, and how many it has.
+        self.places, self.first, self.sizes = np.unique(place, return_index=True, return_counts=True)
+        self.spec = trial.setting.applied(context.spec)
+        #: Losses are standardized by the records that are released, as far as these are known.
+        self.scale = loss_scale(encoding, self._moments() if draft.is_whole else planned.survey.moments)
+        self.steady = self.scale.steadied()  # for refinement
+        self.demands: PartitionDemands | None = None
+        if self.spec.protect is not None:
+            used = [Distribution.of(self.table[f"c{j}"]) for j in range(len(context.schema.confidential))]
+            self.demands = PartitionDemands.among(context, self.table, used)
+        #: What a sum over a block's records counts in the mean over all records that would be released, block by block.
+        self.weights: Floats = np.full(len(self.places), 1.0 / len(place))
+        if not draft.is_whole:
+            drawn = np.array([draft.blocks[number].weight for number in self.places.tolist()])
+            self.weights = drawn / drawn.sum() / self.sizes
 
-    @classmethod
-    def of(cls, work: Work, planned: Planned, draft: Draft, number: int) -> _Rows:
-        table, place = read_drawn_rows(work, number)
-        # The size of a piece is known from a sample: it may have fewer records than were thought.
-        order = np.flatnonzero(np.bincount(place, minlength=len(draft.blocks))[place] >= draft.k)
-        order = order[np.argsort(place[order], kind="stable")]
-        if not len(order):
-            raise DataError(f"no block that was looked at has k={draft.k} records")
-        table = table.take(pa.array(order)).combine_chunks()
-        form = released_format(planned.context.spec.output)
-        for j in range(len(planned.context.schema.confidential)):
-            released = form.released_form(table.select([f"c{j}"]))[f"c{j}"]
-            table = table.set_column(table.column_names.index(f"c{j}"), f"c{j}", released)
-        ticks, missing = planned.encoding.ticks([table[f"q{j}"] for j in range(len(planned.encoding.kinds))])
-        places, first, sizes = np.unique(place[order], return_index=True, return_counts=True)
-        return cls(table, ticks, missing, places, first, sizes)
+    def _moments(self) -> list[Moments]:
+        columns = zip(self.planned.encoding.kinds, self.ticks, self.missing.T, strict=True)
+        return [kind.moments(ticks[~missing]) for kind, ticks, missing in columns]
 
-    def __len__(self) -> int:
-        return int(self.table.num_rows)
-
-    def blocks(self) -> Iterator[tuple[int, slice]]:
+    def _blocks(self) -> Iterator[tuple[int, slice]]:
         """Yield the place of each block, and its rows."""
         for place, start, size in zip(self.places.tolist(), self.first.tolist(), self.sizes.tolist(), strict=True):
             yield place, slice(start, start + size)
 
-    def of_slice(self, rows: slice) -> tuple[list[NDArray[Any]], Bools]:
+    def _of_slice(self, rows: slice) -> tuple[list[NDArray[Any]], Bools]:
         return [values[rows] for values in self.ticks], self.missing[rows]
-
-    def scale(self, planned: Planned, draft: Draft) -> Encoding:
-        """Standardize losses by the records that are released, as far as these are known."""
-        encoding = planned.encoding
-        moments: Sequence[Moments] = planned.survey.moments
-        if draft.is_whole:
-            columns = zip(encoding.kinds, self.ticks, self.missing.T, strict=True)
-            moments = [kind.moments(ticks[~missing]) for kind, ticks, missing in columns]
-        return loss_scale(encoding, moments)
-
-
-@dataclass(frozen=True)
-class _Grouped:
-    """What the blocks lose, one by one, what their rows would be released as, and what that took."""
-
-    statistics: list[LossStatistics]
-    #: As lines of the audit.
-    lines: list[dict[str, Any]]
-    #: Of all quasi-identifiers, in ticks.
-    released: list[NDArray[Any]]
-    #: For each other seed, what blocks lose.
-    lost_otherwise: list[Floats]
-    #: On one core; by the clock, and by the models.
-    seconds: float
-    model_seconds: float
-
-
-# --- Grouping and measuring ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Trying:
-    """A setting, and the rows that are grouped by it."""
-
-    planned: Planned
-    trial: PlannedTrial
-    draft: Draft
-    rows: _Rows
-    #: Of losses, and for refinement.
-    scale: Encoding
-    steady: Encoding
-    spec: ReleaseSpec
-    demands: PartitionDemands | None
-    #: What a sum over a block's records counts in the mean over all records that would be released, block by block.
-    weights: Floats
-
-    @classmethod
-    def of(cls, work: Work, planned: Planned, trial: PlannedTrial) -> _Trying:
-        draft = work.load(DRAFTS)[trial.draft]
-        rows = _Rows.of(work, planned, draft, trial.draft)
-        scale, spec = rows.scale(planned, draft), trial.setting.applied(planned.context.spec)
-        demands = None
-        if spec.protect is not None:
-            used = [Distribution.of(rows.table[f"c{j}"]) for j in range(len(planned.context.schema.confidential))]
-            demands = PartitionDemands.among(planned.context, rows.table, used)
-        weights = np.full(len(rows.places), 1.0 / len(rows))
-        if not draft.is_whole:
-            drawn = np.array([draft.blocks[place].weight for place in rows.places.tolist()])
-            weights = drawn / drawn.sum() / rows.sizes
-        return cls(planned, trial, draft, rows, scale, scale.steadied(), spec, demands, weights)
 
     def result(self) -> Trial:
         """Group, and measure everything."""
-        grouped = self._grouped()
-        could_be_lost = np.sum(~self.rows.missing & (np.array(self.scale.deviations) > 0), axis=1)
-        squares = np.add.reduceat(could_be_lost, self.rows.first)
-        lost = np.array([float(of_block.sse.sum()) for of_block in grouped.statistics])
-        exposure = self._exposure(grouped.released)
+        self._load_kernels()
+        stretch = self.steady.least_stretch(self.scale)
+        statistics, lines, of_blocks, seconds = [], [], list[list[NDArray[Any]]](), 0.0
+        for place, rows in self._blocks():
+            outcome = self._outcome(place, rows, self.spec.seed, proving=self.trial.proves)
+            seconds += outcome.seconds
+            ticks, missing = self._of_slice(rows)
+            figures = block_statistics(self.planned.encoding, self.scale, ticks, outcome, missing)
+            statistics.append(figures)
+            lines.append(audit_row(self.draft.blocks[place].block, outcome, figures, stretch))
+            of_blocks.append(outcome.released)
+        could_be_lost = np.sum(~self.missing & (np.array(self.scale.deviations) > 0), axis=1)
+        squares = np.add.reduceat(could_be_lost, self.first)
+        lost = np.array([float(of_block.squares[0].sum()) for of_block in statistics])
+        exposure = self._exposure([np.concatenate(column) for column in zip(*of_blocks, strict=True)])
         setting, draft = self.trial.setting, self.draft
         expected = Expected(
             k=draft.k,
@@ -291,43 +245,18 @@ class _Trying:
             records=draft.records,
             withheld=draft.withheld,
             is_whole=draft.is_whole,
-            drawn_records=len(self.rows),
-            drawn_blocks=len(self.rows.places),
-            **self._losses(grouped, lost, squares),
+            drawn_records=len(self.missing),
+            drawn_blocks=len(self.places),
+            **self._losses(statistics, lines, lost, squares),
             groups=len(exposure.sizes),
             smallest=int(exposure.sizes.min()),
             largest=int(exposure.sizes.max()),
-            **self._times(grouped),
+            **self._times(seconds),
             **self._risks(exposure),
         )
         if draft.is_whole:
             return Trial(expected, draft=self.trial.draft)
         return Trial(expected, "", self.trial.draft, self.weights, lost, squares.astype(np.float64))
-
-    # --- Groups ---
-
-    def _grouped(self) -> _Grouped:
-        """Group all blocks."""
-        self._load_kernels()
-        stretch = self.steady.least_stretch(self.scale)
-        statistics, lines, released = [], [], list[list[NDArray[Any]]]()
-        seconds = 0.0
-        for place, rows in self.rows.blocks():
-            outcome = self._outcome(place, rows, self.spec.seed, proving=self.trial.proves)
-            seconds += outcome.seconds
-            ticks, missing = self.rows.of_slice(rows)
-            figures = block_statistics(self.planned.encoding, self.scale, ticks, outcome, missing)
-            statistics.append(figures)
-            lines.append(audit_row(self.draft.blocks[place].block, outcome, figures, stretch))
-            released.append(outcome.released)
-        return _Grouped(
-            statistics,
-            lines,
-            [np.concatenate(column) for column in zip(*released, strict=True)],
-            [self._lost_by(seed) for seed in self.trial.seeds[1:]],
-            seconds,
-            sum(self._model_seconds(n) for n in self.rows.sizes.tolist()),
-        )
 
     def _model_seconds(self, rows: int) -> float:
         setting, p = self.trial.setting, len(self.planned.encoding.kinds)
@@ -336,7 +265,7 @@ class _Trying:
     def _outcome(self, place: int, rows: slice, seed: int, *, proving: bool, protecting: bool = True) -> BlockOutcome:
         """Group a block, or some of its rows, by a seed."""
         spec = self.spec if seed == self.spec.seed else self.spec.model_copy(update={"seed": seed})
-        ticks, missing = self.rows.of_slice(rows)
+        ticks, missing = self._of_slice(rows)
         protect = self.demands.of_block(rows.start, rows.stop) if self.demands and protecting else None
         block, encoding = self.draft.blocks[place].block, self.planned.encoding
         return run_block(spec, encoding, self.steady, ticks, missing, block, protect, proving=proving)
@@ -344,15 +273,15 @@ class _Trying:
     def _lost_by(self, seed: int) -> Floats:
         """Compute what blocks lose by another seed."""
         lost, encoding = [], self.planned.encoding
-        for place, rows in self.rows.blocks():
+        for place, rows in self._blocks():
             outcome = self._outcome(place, rows, seed, proving=False)
-            ticks, missing = self.rows.of_slice(rows)
+            ticks, missing = self._of_slice(rows)
             lost.append(squares_lost(encoding, self.scale, encoding.offsets_of(ticks), outcome.released, missing))
         return np.array(lost)
 
     def _load_kernels(self) -> None:
         """Group some rows of the largest block and drop the result, so that no timing includes loading kernels."""
-        place, rows = max(self.rows.blocks(), key=lambda block: block[1].stop - block[1].start)
+        place, rows = max(self._blocks(), key=lambda block: block[1].stop - block[1].start)
         n, setting, p = rows.stop - rows.start, self.trial.setting, len(self.planned.encoding.kinds)
         while n > 4 * setting.k and setting.grouping_seconds(n, p) > _LOADING_SECONDS:
             n //= 2
@@ -360,37 +289,39 @@ class _Trying:
         some = slice(rows.start, rows.start + n)
         self._outcome(place, some, self.spec.seed, proving=False, protecting=False)
 
-    # --- Figures ---
-
     def _mean(self, sums: NDArray[Any], rows: Ints | None = None) -> float:
         """Average what was summed over each block; or over some records that count alike, one row of each."""
-        weights = self.weights if rows is None else np.repeat(self.weights, self.rows.sizes)[rows]
+        weights = self.weights if rows is None else np.repeat(self.weights, self.sizes)[rows]
         return float(np.sum(sums * weights))
 
-    def _losses(self, grouped: _Grouped, lost: Floats, squares: Ints) -> dict[str, Any]:
+    def _losses(
+        self, statistics: list[LossStatistics], lines: list[dict[str, Any]], lost: Floats, squares: Ints
+    ) -> dict[str, Any]:
         """Compute what is lost, of how much; as a release's figures where everything is tried."""
+        by_seed = [self._lost_by(seed) for seed in self.trial.seeds[1:]]
         if self.draft.is_whole:
-            total = reduce(add, grouped.statistics)
-            losses, proved = losses_of(total), proved_figures(total, pa.Table.from_pylist(grouped.lines))
+            total = reduce(add, statistics)
+            losses, proved = losses_of(total), proved_figures(total, pa.Table.from_pylist(lines))
             bound = {"lower_bound": proved.lower_bound, "gap": proved.gap}
-            of_seeds = [percent(float(np.sum(of_seed)), losses.sst) for of_seed in grouped.lost_otherwise]
+            of_seeds = [percent(float(np.sum(of_seed)), losses.sst) for of_seed in by_seed]
             loss = {"l_sse": significant(losses.l_sse), "l_sse_error": None}
         else:
             mean, whole = self._mean(lost), self._mean(squares)
-            least = self._mean(np.array([line["lower_bound"] for line in grouped.lines]))
+            least = self._mean(np.array([line["lower_bound"] for line in lines]))
             bound = {"lower_bound": None, "gap": significant(gap_percent(mean, least))}
-            of_seeds = [percent(self._mean(of_seed), whole) for of_seed in grouped.lost_otherwise]
+            of_seeds = [percent(self._mean(of_seed), whole) for of_seed in by_seed]
             error = standard_error(self.weights, lost, squares)
             loss = {"l_sse": significant(percent(mean, whole)), "l_sse_error": error and significant(error, 2)}
         proof = bound if self.trial.proves else dict.fromkeys(bound)
         return {**loss, **proof, "l_sse_of_seeds": tuple(map(significant, of_seeds))}
 
-    def _times(self, grouped: _Grouped) -> dict[str, Any]:
+    def _times(self, seconds: float) -> dict[str, Any]:
         """Compute what the drawn blocks took, and what a release would."""
-        pace = grouped.seconds / grouped.model_seconds if grouped.model_seconds > 0 else 1.0
+        model_seconds = sum(self._model_seconds(n) for n in self.sizes.tolist())
+        pace = seconds / model_seconds if model_seconds > 0 else 1.0
         is_all = self.draft.is_whole and self.trial.proves
-        whole = grouped.seconds if is_all else self.trial.model_seconds * pace
-        times = {"seconds": grouped.seconds, "whole_seconds": whole, "pace": pace}
+        whole = seconds if is_all else self.trial.model_seconds * pace
+        times = {"seconds": seconds, "whole_seconds": whole, "pace": pace}
         return {name: significant(value, _DIGITS_OF_TIME) for name, value in times.items()}
 
     def _risks(self, exposure: Exposure) -> dict[str, Any]:
@@ -412,7 +343,7 @@ class _Trying:
             )
             for j, column in enumerate(context.schema.confidential)
         }
-        everybody = np.arange(len(self.rows))
+        everybody = np.arange(len(self.missing))
         broken: tuple[str, ...] = ()
         if context.spec.protect is not None:
             inferred = {name: column.records_certain for name, column in certain.items()}
@@ -430,28 +361,28 @@ class _Trying:
         """Compute how often each record is expected to be linked rightly, every record asked, as the gate does."""
         candidates = Candidates(exposure.means, exposure.missing, exposure.labels, exposure.sizes)
         encoding = self.planned.encoding
-        values = encoding.standardize(encoding.offsets_of(self.rows.ticks), self.rows.missing)
+        values = encoding.standardize(encoding.offsets_of(self.ticks), self.missing)
         return candidates.link(values, exposure.groups)[1]
 
     def _exposure(self, released: list[NDArray[Any]]) -> Exposure:
         """Show what a reader of these records would see; of some blocks, each is a label of its own."""
-        spec, encoding, rows = self.planned.context.spec, self.planned.encoding, self.rows
+        spec, encoding, table = self.planned.context.spec, self.planned.encoding, self.table
         names = [c.name for c in self.planned.context.schema.confidential]
-        labels = np.array([self.draft.blocks[place].label for place in rows.places.tolist()])
+        labels = np.array([self.draft.blocks[place].label for place in self.places.tolist()])
         columns: dict[str, Any] = {
-            kind.name: kind.to_arrow(ticks, rows.missing[:, j])
+            kind.name: kind.to_arrow(ticks, self.missing[:, j])
             for j, (kind, ticks) in enumerate(zip(encoding.kinds, released, strict=True))
         }
-        columns |= {name: rows.table[f"c{j}"] for j, name in enumerate(names)}
+        columns |= {name: table[f"c{j}"] for j, name in enumerate(names)}
         # Longer than the name of any column, and so none of them.
         of_label = "label of " + " ".join(columns)
-        table = pa.table({**columns, of_label: pa.array(np.repeat(labels, rows.sizes))})
-        confidential = {name: Distribution.of(table[name]) for name in names}
-        origins = [rows.table[f"q{j}"] for j in range(len(encoding.kinds))]
+        shown = pa.table({**columns, of_label: pa.array(np.repeat(labels, self.sizes))})
+        confidential = {name: Distribution.of(shown[name]) for name in names}
+        origins = [table[f"q{j}"] for j in range(len(encoding.kinds))]
         # Of a whole release those are asked who are asked of it; of some blocks, all are.
-        asking = asking_share(spec.risk, len(rows), len(encoding.kinds)) if self.draft.is_whole else 1.0
-        records = np.asarray(rows.table[RECORD])
-        return expose(encoding, table, (of_label,), confidential, records, origins, asking=asking, seed=spec.seed)
+        asking = asking_share(spec.risk, table.num_rows, len(encoding.kinds)) if self.draft.is_whole else 1.0
+        records = np.asarray(table[RECORD])
+        return expose(encoding, shown, (of_label,), confidential, records, origins, asking=asking, seed=spec.seed)
 
 
 def _by_chance(exposure: Exposure) -> float | None:
@@ -468,9 +399,6 @@ def _stand_alone(exposure: Exposure) -> Bools:
     _, places, counts = np.unique(keys, return_inverse=True, return_counts=True)
     alone: Bools = (counts == 1)[places]
     return alone
-
-
-# --- Limits of protect: ----------------------------------------------------------------------------------------
 
 
 def _broken_limits(context: Context, exposure: Exposure, certain: Mapping[str, float], links: float) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats, Ints, UInt64s
+from microagg_core.data.kinds.contract import Claim
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.hashing import hash_rows, one_array
 from microagg_core.data.tables.ordering import as_key, combinations
@@ -67,7 +68,8 @@ class AskedRecords:
     records: Ints
     #: The input's quasi-identifiers on the scale of distances (asked x p); 0 where missing.
     values: Floats
-    #: How wide a rank interval around each released value would have to be, see :func:`interval_widths`.
+    #: How wide a rank interval around each released value would have to be, see :func:`interval_widths`; NaN where the
+    #: column's kind does not claim that order is kept.
     widths: Floats
 
     @classmethod
@@ -193,6 +195,8 @@ def _asked(
         there = ~missing[:, j]
         ascending = np.sort(offsets[~none] if none.any() else offsets)
         widths[there, j] = interval_widths(ascending, values[there, j], released[there, j])
+        if Claim.ORDER_KEPT not in kind.claims:
+            widths[:, j] = np.nan
     return AskedRecords(rows, records, encoding.standardize(values, missing), widths)
 
 

@@ -21,15 +21,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from microagg_core.arrays import Floats
 from microagg_core.data.kinds.contract import Claim, Kind
 from microagg_core.group.metrics.figures import AttributeFigures, CorrelationChange, Figures
 from microagg_core.group.metrics.losses import percent
 from microagg_core.group.metrics.moments import Moments
 from microagg_core.group.metrics.statistics import (
     LossStatistics,
-    TopTwo,
     attribute_losses,
-    correlation_change,
     correlation_changes,
     losses_of,
     significant,
@@ -227,15 +226,14 @@ class _Attribute:
 
 
 def _attributes(statistics: LossStatistics) -> list[_Attribute]:
-    largest, before, attributes = statistics.largest, statistics.before, []
-    for j, losses in enumerate(attribute_losses(statistics)):
+    before, losses, attributes = statistics.before, attribute_losses(statistics), []
+    for j in range(len(before.n)):
         sst, to_sum = float(before.squares[j, j]), max(float(before.n[j, j]), 1.0) * math.sqrt(2.0)
-        squares = _dominated(float(statistics.sse[j]), largest.sse, j)
-        differences = _dominated(float(statistics.absolute[j]), largest.absolute, j)
-        l_sse = hiding(losses.l_sse, percent(squares.lacking, sst))
-        il1s = hiding(losses.il1s, differences.lacking / to_sum)
+        squares, differences = (_dominated(sums, j) for sums in (statistics.squares, statistics.differences))
+        l_sse = hiding(losses["l_sse"][j], percent(squares.lacking, sst))
+        il1s = hiding(losses["il1s"][j], differences.lacking / to_sum)
         # The released variance is there to be computed: the share that is kept of it tells the sum of squares as well.
-        kept = None if squares.lacking else hiding(losses.variance_kept, 0.0)
+        kept = None if squares.lacking else hiding(losses["variance_kept"][j], 0.0)
         attributes.append(
             _Attribute(
                 figures={"l_sse": l_sse, "il1s": il1s, "variance_kept": kept},
@@ -248,8 +246,9 @@ def _attributes(statistics: LossStatistics) -> list[_Attribute]:
     return attributes
 
 
-def _dominated(total: float, largest: TopTwo, place: int) -> Dominated:
-    return Dominated(total, float(largest.first[place]), float(largest.second[place]))
+def _dominated(sums: Floats, place: int, total: float | None = None) -> Dominated:
+    own, first, second = sums[:, place].tolist()
+    return Dominated(own if total is None else total, first, second)
 
 
 def _as_told(figure: Rounded | None, unit: float, true: Dominated) -> Rounded:
@@ -288,18 +287,18 @@ def _squared(deviation: float) -> float | None:
 
 
 def _totals(statistics: LossStatistics, attributes: Sequence[_Attribute]) -> dict[str, Rounded | None]:
-    losses, largest = losses_of(statistics), statistics.largest.whole
+    losses, whole = losses_of(statistics), statistics.whole
     # Less what is published of the other attributes, a total is a figure of those that one group dominates.
-    lacking = _dominated(losses.sse, largest, 0).lacking
+    lacking = _dominated(whole, 0, losses.sse).lacking
     if any(attribute.is_dominated for attribute in attributes):
         lacking = sum(attribute.lacking for attribute in attributes)
     sse = _added([a.sse for a in attributes] or [Rounded(losses.sse)], lacking)
     lossy = [attribute.absolute for attribute in attributes if attribute.absolute.value]
     # Where one attribute alone loses anything, distances are its differences.
     sde = lossy[0] if len(lossy) == 1 else Rounded(losses.sde)
-    sde_or_none = _added([sde], 0.0 if sde.within else _dominated(losses.sde, largest, 1).lacking)
+    sde_or_none = _added([sde], 0.0 if sde.within else _dominated(whole, 1).lacking)
     # Of the distances from the file's mean, those of what is released are there to be computed.
-    sdt = hiding(losses.sdt, _dominated(abs(losses.sdt - statistics.sdt_after), largest, 2).lacking)
+    sdt = hiding(losses.sdt, _dominated(whole, 2, abs(losses.sdt - statistics.sdt_after)).lacking)
     return {
         "sse": sse,
         "sst": Rounded.computed(losses.sst, 0.0),
@@ -337,7 +336,7 @@ def _bound(statistics: LossStatistics, proved: Figures, totals: _Looked) -> dict
     """
     if proved.lower_bound is None:
         return {}
-    squares = _dominated(proved.lower_bound, statistics.largest.whole, 0)
+    squares = _dominated(statistics.whole, 0, proved.lower_bound)
     bound, sse = None, totals["sse"]
     if sse is not None and not sse.within:
         bound = Rounded(proved.lower_bound)
@@ -369,11 +368,11 @@ def _correlations(statistics: LossStatistics) -> dict[str, Rounded | None]:
     change, places = correlation_changes(statistics)
     if not len(change):
         return {}
-    before, largest, lacking = statistics.before, statistics.largest, []
-    squares = [_dominated(sse, largest.sse, j).lacking for j, sse in enumerate(statistics.sse.tolist())]
+    before, lacking = statistics.before, []
+    squares = [_dominated(statistics.squares, j).lacking for j in range(len(before.n))]
     for place, i, j in zip(places.tolist(), *(of[places] for of in np.triu_indices(len(squares), 1)), strict=True):
         of_i, of_j = before.squares[i, j], before.squares[j, i]
-        products = _dominated(float(largest.crossed[place]), largest.products, place).lacking / math.sqrt(of_i * of_j)
+        products = _dominated(statistics.products, place).lacking / math.sqrt(of_i * of_j)
         lacking.append(products + (squares[i] / of_i + squares[j] / of_j) / 2)
     return {
         "mean": hiding_decimals(float(change.mean()), max(lacking) / len(change)),
@@ -382,5 +381,5 @@ def _correlations(statistics: LossStatistics) -> dict[str, Rounded | None]:
 
 
 def _change(statistics: LossStatistics, changes: _Looked) -> CorrelationChange:
-    counted = correlation_change(statistics)
-    return CorrelationChange.model_validate({"pairs": counted.pairs, "left_out": counted.left_out, **_given(changes)})
+    pairs, p = len(correlation_changes(statistics)[0]), len(statistics.before.n)
+    return CorrelationChange.model_validate({"pairs": pairs, "left_out": p * (p - 1) // 2 - pairs, **_given(changes)})

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +22,7 @@ from microagg_core.data.formats.reading import (
 )
 from microagg_core.data.places import Input, with_known_names
 from microagg_core.data.tables.hashing import one_array
+from microagg_core.data.tables.types import is_text
 from microagg_core.errors import DataError, SpecError
 from microagg_core.profile.notations import (
     DAY_NUMBERS,
@@ -33,7 +33,7 @@ from microagg_core.profile.notations import (
     notation_counts,
     why_text,
 )
-from microagg_core.profile.text import TextEncoding, delimiter_of, encoding_of, format_by_content
+from microagg_core.profile.text import delimiter_of, encoding_of, format_by_content
 from microagg_core.store.inputs import InputFile, input_files, open_input
 from microagg_core.store.urls import holds_credentials, shown
 
@@ -69,13 +69,9 @@ class Sample:
 
 
 def sampled(source: Input) -> Sample:
-    """The rows of the input that are looked at.
-
-    Raises:
-        StorageError: nothing there, or not readable.
-        DataError: no rows, a damaged file, or lines that cannot be read with the input's options.
-    """
+    """The rows of the input that are looked at."""
     listing = list_input(source)
+    _check_names(listing.schema.names)
     most = min(MOST_ROWS, _MOST_CELLS // max(1, len(listing.schema.names)))
     sample = _whole(listing, source) if count_rows(source, most + 1) <= most else None
     sample = sample or _some(_cut(listing, source), source)
@@ -84,20 +80,23 @@ def sampled(source: Input) -> Sample:
     return sample
 
 
+def _check_names(names: list[str]) -> None:
+    if "" in names:
+        raise DataError(f"column {names.index('') + 1} of the input has no name; give it one")
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise DataError(f"the input has more than one column named {', '.join(map(repr, twice))}; rename them")
+
+
 def _whole(listing: InputListing, source: Input) -> Sample | None:
     """Read all rows; None where they are larger than they looked."""
     tables, n_bytes = [], 0
-    for table in _tables(listing, source):
+    names = tuple(listing.schema.names)
+    for table in (table for part in listing.parts for table in read_part(part, source, names, longest=None)):
         tables.append(table)
         n_bytes += table.nbytes
         if n_bytes > _MOST_BYTES:
             return None
     return Sample(_together(tables, listing), True, len(listing.parts), len(listing.parts))
-
-
-def _tables(listing: InputListing, source: Input) -> Iterator[pa.Table]:
-    for part in listing.parts:
-        yield from read_part(part, source, tuple(listing.schema.names), longest=None)
 
 
 def _some(listing: InputListing, source: Input) -> Sample:
@@ -126,8 +125,6 @@ def _cut(listing: InputListing, source: Input) -> InputListing:
         return listing
     return form.cut(listing, source, [(one, form.scan(one, source)) for one in stretches])
 
-
-# --- How it is read --------------------------------------------------------------------------------------------
 
 #: Of a file of text, what its lines are judged by.
 _HEAD_BYTES = 2**20
@@ -162,13 +159,7 @@ def understood(
     encoding: str | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> Understanding:
-    """The input at a URL or glob, understood or refused; a delimiter or an encoding that is said is not looked for.
-
-    Raises:
-        SpecError: the URL cannot stand in a spec.
-        StorageError: nothing there, or not readable.
-        DataError: what is there is not understood; the sentence says where.
-    """
+    """The input at a URL or glob, understood or refused; a delimiter or an encoding that is said is not looked for."""
     source = _source(url, storage_options or {})
     first = input_files(url, source.storage_options)[0]
     source = source.model_copy(update={"format": format_by_content(first, source)})
@@ -188,15 +179,20 @@ def _source(url: str, storage_options: dict[str, Any]) -> Input:
     return Input(url=url, storage_options=storage_options)
 
 
-# --- CSV -----------------------------------------------------------------------------------------------------
-
-
 def _csv_understood(source: Input, first: InputFile, delimiter: str | None, encoding: str | None) -> Understanding:
-    encoded, head = _encoding_and_head(source, first, encoding)
+    place = shown(first.url)
+    reason = ""
+    if encoding:
+        _refuse_unknown(encoding)
+    else:
+        with open_input(first.url, source.storage_options, sequential=True) as file:
+            # It reads as a file does.
+            encoding, reason = encoding_of(CsvText(file, first.url), place)  # type: ignore[arg-type]
+    with open_input(first.url, source.storage_options) as file:
+        head = CsvText(file, first.url).read(_HEAD_BYTES) or b""
     is_whole = len(head) < _HEAD_BYTES
-    text = _decoded(head, encoded.name, is_whole, shown(first.url))
-    cut_at = delimiter_of(text, is_whole, shown(first.url), delimiter)
-    as_text = _with_dialect(source, delimiter=cut_at, encoding=encoded.name)
+    text = _decoded(head, encoding, is_whole, place)
+    as_text = _with_dialect(source, delimiter=delimiter_of(text, is_whole, place, delimiter), encoding=encoding)
     columns = _notations(sampled(as_text).table, source.url)
     is_comma = comma_is_decimal([column.counts for column in columns.values()])
     types = {
@@ -218,23 +214,7 @@ def _csv_understood(source: Input, first: InputFile, delimiter: str | None, enco
     }
     row_bytes = len(head) / max(1, text.count("\n"))
     # Read once more, with exactly what the spec will say.
-    return Understanding(typed, sampled(typed), remarks, encoded.reason, row_bytes)
-
-
-def _encoding_and_head(source: Input, first: InputFile, encoding: str | None) -> tuple[TextEncoding, bytes]:
-    if encoding:
-        _refuse_unknown(encoding)
-        encoded = TextEncoding(encoding)
-    else:
-        with open_input(first.url, source.storage_options, sequential=True) as file:
-            encoded = encoding_of(_unpacked(file, first), shown(first.url))
-    with open_input(first.url, source.storage_options) as file:
-        return encoded, CsvText(file, first.url).read(_HEAD_BYTES) or b""
-
-
-def _unpacked(file: BinaryIO, first: InputFile) -> BinaryIO:
-    text: BinaryIO = CsvText(file, first.url)  # type: ignore[assignment]  # it reads as one
-    return text
+    return Understanding(typed, sampled(typed), remarks, reason, row_bytes)
 
 
 def _refuse_unknown(encoding: str) -> None:
@@ -274,14 +254,11 @@ def _notations(table: pa.Table, url: str) -> dict[str, _Column]:
     return columns
 
 
-# --- Other formats -------------------------------------------------------------------------------------------
-
-
 def _remarks_on_texts(table: pa.Table) -> dict[str, str]:
     """Say what texts of files with types look like, if it is not text."""
     remarks = {}
     for column in table.schema:
-        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        if not is_text(column.type):
             continue
         counted = pc.value_counts(one_array(table.column(column.name)).drop_null())
         counts = notation_counts(counted.field("values"), counted.field("counts"))

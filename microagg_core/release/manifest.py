@@ -27,9 +27,18 @@ from microagg_core.group.metrics.figures import Figures
 from microagg_core.inspect.check import Check
 from microagg_core.model import OneOf
 from microagg_core.spec.about import About
-from microagg_core.store.layout import ATTEMPT_DIGITS, SHA256_DIGITS, ReleaseLayout, is_release_id, revision_number
+from microagg_core.store.layout import (
+    ATTEMPT_DIGITS,
+    PAGE_NAME,
+    SHA256_DIGITS,
+    WRITTEN_PAGE,
+    ReleaseLayout,
+    is_page_name,
+    is_release_id,
+    is_written_page,
+    revision_number,
+)
 from microagg_core.store.objects import canonical_json, sha256_hex
-from microagg_core.store.page_layout import PAGE_NAME, WRITTEN_PAGE, is_page_name, is_written_page
 
 #: 1: parts were named by their content alone, and ``software`` was a version number. 2: there were no pages. Both are
 #: read, and written as they were: what came with format 3 is left out, so that their digests stay.

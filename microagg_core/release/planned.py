@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Bools, Floats, Ints
-from microagg_core.blocks.outline import Outline, PartitionBlocks
-from microagg_core.blocks.plan import BlockPlan
+from microagg_core.blocks.plan import BlockPlan, Outline, PartitionBlocks
 from microagg_core.blocks.routes import SHARD_KEYS, SUPPRESSED, Routes, hash_keys, missing_pattern
 from microagg_core.data.kinds.contract import Ticks
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.slices import Slice, Slices, read_slice, write_no_rows, write_slices
+from microagg_core.plain import from_plain, to_plain
 from microagg_core.release.context import CONTEXT, Context
 from microagg_core.release.pieces import Range, read_ranges
 from microagg_core.release.records import PartBatch
@@ -38,13 +38,13 @@ class PlanFile:
 
     def to_bytes(self) -> bytes:
         shards = {"routes": self.routes.array.tolist(), "blocks": self.blocks.array.tolist()}
-        return json.dumps({"outline": self.outline.to_plain(), **shards}).encode()
+        return json.dumps({"outline": to_plain(self.outline), **shards}).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> PlanFile:
         value = json.loads(data)
         shards = (Slices.of(Slice(*values) for values in value[name]) for name in ("routes", "blocks"))
-        return cls(Outline.from_plain(value["outline"]), *shards)
+        return cls(from_plain(Outline, value["outline"]), *shards)
 
 
 #: What workers know: the survey of the whole input, and the plan; where the records of each blocking key go; and what

@@ -15,7 +15,6 @@ from microagg_core.arrays import Ints
 from microagg_core.blocks.cuts import Tree
 from microagg_core.blocks.plan import BlockPlan, default_max_records, plan_blocks
 from microagg_core.blocks.strata import IDENTIFYING, LEAST_LABELLED, ROWS, Strata, StrataRules, plan_strata
-from microagg_core.blocks.withholding import Holding
 from microagg_core.data.formats.reading import BATCH_ROWS, InputPart
 from microagg_core.errors import DataError
 from microagg_core.group.algorithms import AlgorithmInfo, algorithms
@@ -68,12 +67,12 @@ def refuse_identifying_labels(schema: FileSchema, survey: Survey, keys: pa.Table
             )
 
 
-def strata_of(spec: ReleaseSpec, schema: FileSchema, keys: pa.Table, hold: Holding | None = None) -> Strata:
+def strata_of(spec: ReleaseSpec, schema: FileSchema, keys: pa.Table, hold_until: int | None = None) -> Strata:
     """Turn counted keys into strata, as the spec wants them."""
     released = {c.name: t for c, t in zip(schema.released, schema.released_types, strict=True)}
     blocks = spec.blocks
     rules = StrataRules(spec.k, blocks.undersized, blocks.labels, blocks.totals_known)
-    return plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold)
+    return plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold_until)
 
 
 def make_plan(
@@ -82,13 +81,13 @@ def make_plan(
     survey: Survey,
     keys: pa.Table,
     done: StepsDone,
-    hold: Holding | None = None,
+    hold_until: int | None = None,
 ) -> BlockPlan:
     """The block plan; ``done`` has the survey, and does more passes over the input where blocks have to be cut.
 
-    ``hold`` says which of a night's arrivals wait for more.
+    A key of a night waits until it has ``hold_until`` arrivals.
     """
-    strata = strata_of(spec, context.schema, keys, hold)
+    strata = strata_of(spec, context.schema, keys, hold_until)
     chosen = algorithms()[spec.algorithm.name].with_costs_of(spec.algorithm.parameters)
     info, p = chosen.with_refinement(spec.effort), len(context.kinds)
     limit = spec.blocks.max_records or default_max_records(info, p, spec.k, survey.row_bytes)

@@ -31,6 +31,7 @@ from microagg_core.release.manifest import Manifest
 from microagg_core.store.layout import (
     LATEST,
     MANIFEST,
+    PAGES,
     WITHDRAWN,
     OrderKey,
     ReleaseLayout,
@@ -39,7 +40,6 @@ from microagg_core.store.layout import (
     revision_number,
 )
 from microagg_core.store.objects import Store, canonical_json, sha256_hex
-from microagg_core.store.page_layout import PAGES
 from microagg_core.store.urls import basename, join_url, shown
 
 #: How often a notice is put in the place of a page that changes meanwhile; each copy of a page changes it once.

@@ -42,9 +42,6 @@ class Formula:
     def parse(cls, text: str) -> Formula:
         """Read a formula; a name that holds one of ``~ +`` or outer space stands between backticks.
 
-        Raises:
-            ValueError: what is wrong with it.
-
         >>> Formula.parse("income ~ age + `years + months`")
         Formula(outcome='income', terms=('age', 'years + months'))
         """

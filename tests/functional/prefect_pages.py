@@ -34,7 +34,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from microagg_core.demo import make_people
 from releasing.runs import AGAIN, write_release
-from servers.prefect_server import PrefectServer, prefect_server, prefect_worker, process, wait_until
+from servers.prefect_server import PrefectServer, prefect_server, prefect_worker
+from servers.process import process, wait_until
 
 #: How wide the window is: of a laptop, and of half a screen.
 WIDTHS = (1440, 900)

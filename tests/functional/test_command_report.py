@@ -10,8 +10,6 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pytest
 from command_line import Project
-from planted import ROLES as PLANTED_ROLES
-from planted import assert_clean, canaries
 
 from inputs.operator_pages import inputs
 from microagg_core.pages.operator.page import operator_page
@@ -75,20 +73,12 @@ def test_a_draft_publishes_nothing(project: Project) -> None:
     assert not page_of(project).exists()
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (("--draft",), "name a file with --output"),
-        (("--draft", "--output", "x.html", "--release", "release"), "leave one of them out"),
-        (("--id", "two"), "--id: is for --draft"),
-    ],
-)
-def test_options_that_do_not_go_together(project: Project, options: tuple[str, ...], says: str) -> None:
-    project.call("report", "release.yaml", *options).assert_refused(2, says)
-
-
-def test_without_a_release_there_is_no_page(project: Project) -> None:
+def test_calls_without_a_page_get_a_sentence(project: Project) -> None:
     project.call("report", "release.yaml").assert_refused(5, "there is no release")
+    draft = ("report", "release.yaml", "--draft")
+    project.call(*draft).assert_refused(2, "name a file with --output")
+    project.call(*draft, "--output", "x.html", "--release", "release").assert_refused(2, "leave one of them out")
+    project.call("report", "release.yaml", "--id", "two").assert_refused(2, "--id: is for --draft")
 
 
 def test_trouble_with_the_page_stops_no_release(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,17 +90,6 @@ def test_trouble_with_the_page_stops_no_release(project: Project, monkeypatch: p
     assert document["status"] == "released" and document["report"] is None
     (warning,) = [one for one in document["warnings"] if "page" in one]
     assert "was not written" in warning and "918273645546" not in warning
-
-
-def test_no_value_of_a_record_is_on_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MICROAGG_REPORT", "on")
-    made = Project(tmp_path, "none")
-    made.write(canaries())
-    made.write_spec(PLANTED_ROLES, analyses=["x ~ y"])  # levels of categories are values of many
-    assert made.call(*RUN).code == 0
-    (folder,) = (made.work / "audit").glob("*/r0001")
-    for name in ("report.html", "expected.json", "run.json"):
-        assert_clean(name, (folder / name).read_bytes())
 
 
 @pytest.mark.server

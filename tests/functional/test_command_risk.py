@@ -60,22 +60,54 @@ def test_a_run_ends_with_what_the_release_gives_away(project: Project) -> None:
 
 
 def test_nothing_of_it_goes_where_others_read(project: Project) -> None:
-    """Manifest and data, outcome, log, lineage, the document on standard output."""
-    ended = project.call(*RUN, "--json", "--results", "told.json", "--log-file", "told.log", "--log-format", "json")
+    """Manifest and data, outcomes, log, lineage, the document on standard output; looks ahead leave nothing at all."""
+    told = ("--results", "told.json", "--log-file", "told.log", "--log-format", "json")
+    compared = project.call("compare", "release.yaml", "--json", "--algorithms", "mdav", "--refine", "off", *told)
+    assert compared.code == 0 and files_below(project.work) == [], compared.err
+    planned = project.call("plan", "release.yaml", "--json", *told)
+    assert planned.code == 0, planned.err
+    looked = [*compared.document()["cells"], *planned.document()["expected"]["expected"]]
+    ended = project.call(*RUN, "--json", *told)
     assert ended.code == 0, ended.err
     figures = risk_of(project)
-    shares = {str(figures["linkage"][name]) for name in ("own_nearest", "expected_correct")}
+    shares = {str(of[name]) for of in (*looked, figures["linkage"]) for name in ("own_nearest", "expected_correct")}
+    shares |= {str(of["l_sse"]) for of in looked if of["k"] != 5}
     shares |= {str(figures["intervals"]["rank"]["mean"]), str(figures["inference"]["note"]["by_chance"])}
+    words = [*WORDS, *(share for share in shares if len(share) > 4)]
+    assert len(words) > len(WORDS) + 4
     places = [path for path in files_below(project.folder) if path.name not in ("risk.json", "people.parquet")]
     texts = {path.name: path.read_bytes() for path in places if path.suffix != ".parquet"}
-    assert len(texts) > 8 and {"told.json", "told.log", "manifest.json"} <= set(texts)
-    texts |= {"stdout": ended.out.encode(), "stderr": ended.err.encode()}
+    assert len(texts) > 8 and {"told.json", "told.log", "manifest.json", "plan.json"} <= set(texts)
+    texts |= {"stdout": ended.out.encode(), "stderr": (compared.err + planned.err + ended.err).encode()}
     for name, text in texts.items():
-        assert [word for word in (*WORDS, *shares) if len(word) > 4 and word.encode() in text] == [], name
-    assert any(len(share) > 4 for share in shares)
+        assert [word for word in words if word.encode() in text] == [], name
+
+
+def test_no_value_of_a_record_is_in_what_only_the_operator_sees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MICROAGG_REPORT", "on")
+    made = Project(tmp_path, "none")
+    made.write(canaries())
+    made.write_spec(PLANTED_ROLES, analyses=["x ~ y"])  # levels of categories are values of many
+    files = ("--html", "page.html", "--table", "table.csv")
+    compare = ("compare", "release.yaml", "--algorithms", "mdav", "--seeds", "1", *files)
+    plan = ("plan", "release.yaml")
+    for call in (compare, (*compare, "--json"), plan, (*plan, "--json"), RUN, ("risk", "release.yaml")):
+        ended = made.call(*call)
+        assert ended.code == 0, ended.err
+        assert_clean(" ".join(call), ended.out + ended.err)
+        if "--json" in call:
+            document = ended.document()
+            assert document["cells"] if call[0] == "compare" else document["expected"]["expected"]
+    (folder,) = (made.work / "audit").glob("*/r0001")
+    kept = [folder / name for name in ("risk.json", "risk-labels.parquet", "report.html", "expected.json", "run.json")]
+    for path in (*kept, *(tmp_path / name for name in files[1::2])):
+        assert_clean(path.name, path.read_bytes())
 
 
 def test_the_command_shows_all_of_it(project: Project) -> None:
+    project.call("risk", "release.yaml").assert_refused(5, "there is no release")
     assert project.call(*RUN, "-q").code == 0
     ended = project.call("risk", "release.yaml", "-q")
     assert ended.code == 0, ended.err
@@ -86,20 +118,3 @@ def test_the_command_shows_all_of_it(project: Project) -> None:
     assert document["linkage"]["own_nearest"] > 0.5 and document["inference"]["ill"]["records_certain"] == 0
     assert document["sizes"]["histogram"] == {"5": 40}
     project.call("risk", "release.yaml", "--release", "elsewhere").assert_refused(5, "there is no release")
-
-
-def test_before_anything_is_published_there_is_nothing_to_show(project: Project) -> None:
-    project.call("risk", "release.yaml").assert_refused(5, "there is no release")
-
-
-def test_no_value_of_a_record_is_in_it(tmp_path: Path) -> None:
-    made = Project(tmp_path, "none")
-    made.write(canaries())
-    made.write_spec(PLANTED_ROLES)
-    ended = made.call(*RUN)
-    assert ended.code == 0, ended.err
-    (folder,) = (made.work / "audit").glob("*/r0001")
-    for name in ("risk.json", "risk-labels.parquet"):
-        assert_clean(name, (folder / name).read_bytes())
-    shown = made.call("risk", "release.yaml")
-    assert_clean("stdout", ended.out + shown.out)

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from inputs.people import people
-from microagg_core.blocks.withholding import Holding
 from microagg_core.errors import DataError, MicroaggError
 from microagg_core.release.records import MARKS
 from microagg_core.release.step import Receipt
@@ -111,7 +110,7 @@ def test_blocks_of_arrivals_are_cut_and_counted_without_the_others(
 def test_held_records_are_counted_and_the_gate_knows_them(tmp_path: Path) -> None:
     tables = [people(700), people(400, first=700)]
     marked = night(write_release(tmp_path, tables), drawn_codes(tables, {ARRIVAL: 0.79, WAITED: 0.01, CLOSED: 0.2}))
-    marked.hold = Holding(until=60)
+    marked.hold_until = 60
     run_stages(marked)
     outline, arrivals = marked.planned.outline, marked.planned.survey.arrivals
     held = outline.withheld_rows

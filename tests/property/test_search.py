@@ -11,13 +11,14 @@ import pytest
 from test_lower_bounds import least_loss
 from test_refine import exact_loss
 
+from covering import each, is_whole
 from microagg_core import algorithms, lower_bound, microaggregate, partition
 from microagg_core.group.algorithms.best import best, suitable
 from microagg_core.group.metrics.losses import losses, standardize
 from microagg_core.group.refine.search import CandidateGroups, best_partition, relaxation, search
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each("seed", range(12 if is_whole() else 6))
 def test_the_least_loss_of_few_records_is_found(seed: int) -> None:
     rng = np.random.default_rng(seed)
     k = 2 + seed % 3
@@ -34,7 +35,7 @@ def test_a_search_is_better_than_refinement_and_above_the_bound() -> None:
     assert set(np.bincount(found)) <= {3, 4, 5}
 
 
-@pytest.mark.parametrize(("n", "k"), [(200, 3), (60, 25), (6100, 2)])
+@each("n, k", [(200, 3), (60, 25), (6100, 2)])
 def test_the_same_steps_give_the_same_groups(n: int, k: int) -> None:
     X = np.random.default_rng(1).standard_normal((n, 3))
     found = [search(X, k, steps=60 if n < 1000 else 10, seed=seed).tolist() for seed in (0, 0, 1)]

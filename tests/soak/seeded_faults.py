@@ -51,7 +51,7 @@ FAULTS = (
           "            elif part > first[s]:",
           "tests/property/test_dominance.py tests/property/test_loss_sums.py"),
     Fault("kernels", "the tree makes one group where scans make two", "makes_two = tree.size[1] >= two_from",
-          "makes_two = tree.size[1] > two_from", "tests/property/test_algorithms_trees.py -k twin"),
+          "makes_two = tree.size[1] > two_from", "tests/property/test_algorithms_trees.py -k scans"),
     Fault("kernels", "MD's second record need not stand aside", "d = distance(near, top, found)",
           "d = distance(near, top, top)", f"{_TWINS} -k md", "scan/md"),
     # --- gate ---

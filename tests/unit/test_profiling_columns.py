@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from covering import each, examples
 from microagg_core.profile.columns import ColumnProfile, profiled
 from microagg_core.profile.notations import (
     DAY_NUMBERS,
@@ -36,7 +37,7 @@ TEXTS = st.one_of(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no discrepancy
+@settings(examples(40), suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no discrepancy
 @given(st.lists(TEXTS, min_size=1, max_size=30))
 def test_a_column_is_classified_as_its_texts_are(texts: list[str]) -> None:
     counted = Counter(texts)
@@ -69,8 +70,8 @@ def test_a_declared_type_is_one_that_the_reader_takes(tmp_path: Path, kind: str)
     assert result.sample.table.column("x").null_count == 1
 
 
-@pytest.mark.parametrize(
-    ("cells", "expected"),
+@each(
+    "cells, expected",
     [
         (["007", "12"], "leading zeros"),
         (["001.1", "250.0"], "leading zeros"),
@@ -136,8 +137,8 @@ def test_no_range_is_a_records_value() -> None:
     assert few.low is None and few.high is None and few.skew is None
 
 
-@pytest.mark.parametrize(
-    ("values", "held", "expected"),
+@each(
+    "values, held, expected",
     [
         (20 * [18, 30, 90], pa.int8(), ("18", "90")),
         (20 * [0, 1], pa.int64(), ("0", "1")),
@@ -164,8 +165,8 @@ def test_ranges_of_any_type(values: list[object], held: pa.DataType, expected: t
     assert profile.is_nested == (pa.types.is_nested(held) or pa.types.is_interval(held))
 
 
-@pytest.mark.parametrize(
-    ("values", "codes"),
+@each(
+    "values, codes",
     [
         (9 * [-9] + list(range(90)), (-9,)),
         (9 * [999] + list(range(90)), (999,)),

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 
 from microagg_core.errors import SpecError
 from microagg_core.series.keys import read_key
-from microagg_core.spec.loading import canonical, load_spec, spec_schema
+from microagg_core.spec.json_schema import spec_schema
+from microagg_core.spec.loading import canonical, load_spec
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.spec.series import Hold, Series
 

@@ -24,8 +24,6 @@ class DecimalKind(ExactKind):
     may_be_float: ClassVar[bool] = True
     may_be_objects: ClassVar[bool] = True
 
-    words: ClassVar[str] = "{}, a number"
-
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         return bool(pa.types.is_decimal(arrow_type))

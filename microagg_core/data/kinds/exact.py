@@ -65,11 +65,7 @@ class ExactKind(AveragedKind):
         return float(decimal.Decimal(repr(float(rule))).scaleb(self.scale))
 
     def refuse_rule(self) -> None:
-        """Stop where means would have to leave the type.
-
-        Raises:
-            SpecError: a float for a column that has none, or a step that is not one of the type.
-        """
+        """Stop where means would have to leave the type."""
         place, source = f"rounding.{self.name}", self.source_type
         if self.rule == "none" and not self.may_be_float:
             raise SpecError(

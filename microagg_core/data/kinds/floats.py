@@ -35,8 +35,6 @@ class FloatKind(AveragedKind):
     has_float_means: ClassVar[bool] = True
     NO_TRAITS: ClassVar[Traits] = 0
 
-    words: ClassVar[str] = "{}, a number"
-
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         return bool(pa.types.is_floating(arrow_type))

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from microagg_core.arrays import Bools, Bytes, Ints, UInt64s
-from microagg_core.data.tables.hashing import hash_rows, one_array
+from microagg_core.arrays import Bools, Ints, UInt64s
+from microagg_core.data.tables.hashing import bits_of, hash_rows, one_array
 
 #: Of fewer values than this, comparing is as quick.
 _FEW = 200
@@ -208,9 +208,12 @@ def combinations(columns: Sequence[pa.ChunkedArray | pa.Array], n_rows: int) -> 
     return runs.spread(number[places]), runs.first[first[order]]
 
 
+def _decoded(array: pa.Array) -> pa.Array:
+    return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
+
+
 def _sortable(array: pa.Array) -> pa.Array:
-    if pa.types.is_dictionary(array.type):
-        array = array.cast(array.type.value_type)
+    array = _decoded(array)
     if pa.types.is_boolean(array.type):
         return array.cast(pa.int8())
     return array.view(pa.uint16()) if pa.types.is_float16(array.type) else array
@@ -218,36 +221,31 @@ def _sortable(array: pa.Array) -> pa.Array:
 
 def _ascends(array: pa.Array) -> Bools:
     """For all rows but the first, whether the value is greater than that of the row before, or the first null."""
-    n = len(array) - 1
-    if pa.types.is_null(array.type):
-        return np.zeros(n, dtype=np.bool_)
-    greater = pc.greater(array.slice(1), array.slice(0, n))
-    if not array.null_count:
-        return _as_bools(greater)
-    there = _as_bools(pc.is_valid(array))
-    return np.asarray(_as_bools(pc.fill_null(greater, False)) | (there[:-1] & ~there[1:]))
+    return _against_row_before(array, pc.greater, lambda now, before: before & ~now)
 
 
 def _differs(array: pa.Array) -> Bools:
     """For all rows but the first, whether the value is another than that of the row before."""
-    if pa.types.is_dictionary(array.type):
-        array = array.cast(array.type.value_type)
-    n, bits = len(array) - 1, _BITS_OF.get(array.type)
+    array = _decoded(array)
+    bits = _BITS_OF.get(array.type)
+    return _against_row_before(array if bits is None else array.view(bits), pc.not_equal, np.not_equal)
+
+
+def _against_row_before(
+    array: pa.Array, of_values: Callable[[pa.Array, pa.Array], pa.Array], of_validity: Callable[[Bools, Bools], Bools]
+) -> Bools:
+    n = len(array) - 1
     if pa.types.is_null(array.type):
         return np.zeros(n, dtype=np.bool_)
-    comparable = array if bits is None else array.view(bits)
-    unequal = pc.not_equal(comparable.slice(1), comparable.slice(0, n))
+    compared = of_values(array.slice(1), array.slice(0, n))
     if not array.null_count:
-        return _as_bools(unequal)
-    there = _as_bools(pc.is_valid(array))
-    return np.asarray(_as_bools(pc.fill_null(unequal, False)) | (there[1:] != there[:-1]))
+        return _as_bools(compared)
+    valid = _as_bools(pc.is_valid(array))
+    return np.asarray(_as_bools(pc.fill_null(compared, False)) | of_validity(valid[1:], valid[:-1]))
 
 
 def _as_bools(array: pa.Array) -> Bools:
-    """Unpack Arrow's bits at once; NumPy alone would make booleans one by one."""
-    bits: Bytes = np.frombuffer(array.buffers()[1], dtype=np.uint8)
-    unpacked = np.unpackbits(bits, count=array.offset + len(array), bitorder="little")
-    return np.asarray(unpacked[array.offset :].view(np.bool_))
+    return bits_of(array, 1).view(np.bool_)
 
 
 #: Numbers in ascending order for the values of a column, missing ones last.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from microagg_core.group.algorithms.info import AlgorithmInfo, Parameter
@@ -34,9 +35,8 @@ def _groups_of_least_loss(X: Floats, k: int) -> Ints:
     """Take the groups of the gamma that loses least on X; of several, the least gamma."""
     from microagg_core.group.metrics.losses import losses
 
-    best = grown(X.copy(order="F"), k, GAMMAS[0])
-    least = losses(X, best).sse
-    for gamma in GAMMAS[1:]:
+    least = math.inf
+    for gamma in GAMMAS:
         labels = grown(X.copy(order="F"), k, gamma)
         sse = losses(X, labels).sse
         if sse < least * (1 - _NOTHING):

@@ -425,7 +425,7 @@ def optimal_two(X: Floats, *, seconds: float | None = 60.0) -> Optimum:
     start = groups_of(factor.labels)
     unit = max(sum(costs(points, start).tolist()) / points.n, 1.0)
     task = RelaxationTask(points, new_pair_tree(points.rows), unit)
-    best, bound = _Best(task, start), 3 * factor.proof.whole_bound
+    best, bound = _Best(task, start), 3 * factor.whole_weight
     relaxed, rounds = _close(task, best, budget)
     if relaxed is not None:
         bound = max(bound, relaxed_bound(task, relaxed))

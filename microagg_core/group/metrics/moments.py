@@ -212,10 +212,6 @@ class Groups:
         narrow = labels.astype(np.min_scalar_type(max(len(sizes) - 1, 0)))
         return cls(np.argsort(narrow, kind="stable"), np.cumsum(sizes) - sizes, sizes)
 
-    @classmethod
-    def of_each(cls, n: int) -> Groups:
-        return cls(np.arange(n), np.arange(n), np.ones(n, dtype=np.int64))
-
 
 @dataclass(frozen=True)
 class WholeMeans:

@@ -238,14 +238,6 @@ def _tree(points: Floats) -> Any:
 
 
 @dataclass(frozen=True)
-class Protected:
-    """Groups that hold the demands: the best as they were made, and these refined."""
-
-    plain: Ints
-    refined: Ints
-
-
-@dataclass(frozen=True)
 class _Block:
     """The records in an order that depends on their values alone, and what is demanded of them."""
 
@@ -262,21 +254,16 @@ class _Block:
 
 def protected_groups(
     X: Floats, labels: Ints, k: int, demands: BlockDemands, effort: str | float, seed: int
-) -> Protected:
-    """Make groups of at least k that hold all demands, from those of an algorithm.
+) -> tuple[Ints, Ints]:
+    """Make groups of at least k that hold all demands, from those of an algorithm: the best as made, and refined.
 
-    Args:
-        X: (n, p) finite numbers, on the scale of the loss.
-        labels: the algorithm's groups, 0 to g-1.
-        k: the least number of records of a group.
-        demands: which the block as one group holds; see :meth:`BlockDemands.impossible`.
-        effort: of refinement, "off", "fast", "thorough", or seconds.
-        seed: decides what refinement draws.
+    They are the same array where nothing was gained. The block as one group has to hold the demands, see
+    :meth:`BlockDemands.impossible`.
     """
     n = len(X)
     if n < 2 * k:
         whole = np.zeros(n, dtype=np.int64)
-        return Protected(whole, whole)
+        return whole, whole
     count = min(n - 1, _NEAR_OF_LARGE if n > _LARGE else _NEAR)
     records = Records.of(X, count)
     ordered = demands.taken(records.order)
@@ -289,9 +276,9 @@ def protected_groups(
         starts = [plain] if block.is_large else candidates
         better = [_refined(block, start, effort, seed, len(starts)) for start in starts]
         refined = min([plain, *better], key=lambda groups: sse_of_labels(block.Z, groups))
-    out = records.outward(plain, k)
-    outcome = Protected(out, out if refined is plain else records.outward(refined, k))
-    if demands.broken(outcome.plain).any() or demands.broken(outcome.refined).any():
+    outward = records.outward(plain, k)
+    outcome = outward, outward if refined is plain else records.outward(refined, k)
+    if any(demands.broken(groups).any() for groups in outcome):
         raise InternalError("a bug: groups that do not hold what is demanded of them; please report it")
     return outcome
 

@@ -24,8 +24,6 @@ from microagg_core.blocks.cuts import (
     give_back_small,
     grow,
     route,
-    tree_from_plain,
-    tree_to_plain,
     with_record_numbers,
 )
 from microagg_core.blocks.routes import Routes
@@ -67,7 +65,7 @@ def _encode(oversize: Oversize) -> bytes:
         "hash_seed": oversize.hash_seed,
         "survey": to_plain(oversize.survey),
         "rates": {str(s): rate for s, rate in oversize.rates.items()},
-        "trees": {str(s): tree_to_plain(tree) for s, tree in oversize.trees.items()},
+        "trees": to_plain(oversize.trees, kind=dict[int, Tree]),
     }
     return json.dumps(value).encode() + b"\n" + to_bytes(oversize.routes.to_table())
 
@@ -75,7 +73,7 @@ def _encode(oversize: Oversize) -> bytes:
 def _decode(data: bytes) -> Oversize:
     line, _, routes = data.partition(b"\n")
     value = json.loads(line)
-    trees = {int(s): tree_from_plain(tree) for s, tree in value["trees"].items()}
+    trees = from_plain(dict[int, Tree], value["trees"])
     rates = {int(s): float(rate) for s, rate in value["rates"].items()}
     survey = from_plain(Survey, value["survey"])
     return Oversize(value["hash_seed"], Routes.from_table(read_slice(routes)), survey, rates, trees)

@@ -24,8 +24,9 @@ from microagg_core.blocks.strata import ROWS
 from microagg_core.data.formats.writing import released_format
 from microagg_core.data.kinds.contract import Kind, Ticks, Traits
 from microagg_core.data.kinds.encoding import Encoding
-from microagg_core.data.tables.hashing import hash_rows, is_text_or_bytes, one_array, sum_of
+from microagg_core.data.tables.hashing import hash_rows, one_array, sum_of
 from microagg_core.data.tables.ordering import as_key
+from microagg_core.data.tables.types import is_text, is_text_or_bytes
 from microagg_core.errors import DataError
 from microagg_core.group.metrics.moments import Moments, merge_all
 from microagg_core.inspect.confidential import Confidential
@@ -136,7 +137,7 @@ class Fingerprint:
 
 def refuse_broken_text(name: str, column: pa.ChunkedArray) -> None:
     """Stop where a text is none: Parquet files may hold any bytes in a column of text."""
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+    if not is_text(column.type):
         return
     try:
         column.validate(full=True)

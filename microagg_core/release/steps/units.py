@@ -20,7 +20,8 @@ from microagg_core.arrays import Bools, Bytes, UInt64s
 from microagg_core.blocks.memory import RUN_UNITS, STEADY_PARTS, TASK_UNITS, grown_size
 from microagg_core.data.tables.hashing import hash_rows, missing_in, one_array
 from microagg_core.data.tables.slices import Slice, Slices
-from microagg_core.data.tables.spelling import has_spellings, in_normal_form
+from microagg_core.data.tables.spelling import in_normal_form
+from microagg_core.data.tables.types import is_text_or_bytes
 from microagg_core.errors import DataError
 from microagg_core.inspect.disclosures import in_percent
 from microagg_core.inspect.samples import Sketch
@@ -70,7 +71,7 @@ def unit_checks(spec: ReleaseSpec, schema: FileSchema) -> list[UnitCheck]:
     acknowledged = set(spec.acknowledge.spelling_of_units)
 
     def check(columns: tuple[str, ...]) -> UnitCheck:
-        spelled = any(has_spellings(types[name]) for name in columns)
+        spelled = any(is_text_or_bytes(types[name]) for name in columns)
         return UnitCheck(columns, spelled and not acknowledged.issuperset(columns))
 
     if spec.unit == "row":
@@ -316,4 +317,4 @@ def coarser_columns(spec: ReleaseSpec, sketches: Sequence[Sketch]) -> tuple[str,
 
 def _is_name(array: pa.Array) -> Bools:
     """Mark values that name anything: neither missing, nor a text of nothing."""
-    return named_values(array)[0] if has_spellings(array.type) else ~missing_in(array)
+    return named_values(array)[0] if is_text_or_bytes(array.type) else ~missing_in(array)
