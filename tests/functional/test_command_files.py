@@ -325,7 +325,7 @@ def test_a_csv_file_that_is_read_in_several_pieces(project: Project) -> None:
     project.write_spec(
         {"quasi_identifiers": ["x"], "confidential": ["note"]},
         input={"url": "people.csv", "csv": {"encoding": "latin-1", "types": {"x": "int64"}}},
-        acknowledge={"free_text": ["note"]},
+        acknowledge={"free_text": ["note"], "nearly_unique": ["note"]},
     )
     with mock.patch("microagg_core.data.formats.inputs.csv._BLOCK_BYTES", 2**16):
         assert project.release()["records"] == n
