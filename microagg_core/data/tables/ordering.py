@@ -214,7 +214,7 @@ def content_order(table: pa.Table, blocking: Sequence[str], quasi_identifiers: S
     in_order = pc.sort_indices(columns, sort_keys=[(name, "ascending") for name in columns.column_names])
     place[np.asarray(in_order)] = np.arange(len(distinct), dtype=np.uint64)
     places, hashes = place[number], hash_rows(table.columns, table.num_rows, seed=0)
-    # NumPy sorts a million words in 0.04 s, a sixth of the time of pairs; what they leave open is the order of equal rows.
+    # NumPy sorts a million words in 0.04 s, pairs in 0.23; what words leave open is the order of equal rows.
     bits = np.uint64(max(len(distinct) - 1, 1).bit_length())
     words = places << (np.uint64(64) - bits) | hashes >> bits
     order = np.argsort(words)
