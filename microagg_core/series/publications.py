@@ -36,9 +36,8 @@ from microagg_core.series.keys import key_of, unit_form_of
 from microagg_core.series.ledger import Ledger, ledger_of
 from microagg_core.series.units import empty_range
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.store.layout import ATTEMPTS, ReleaseLayout, digits, is_release_id
+from microagg_core.store.layout import ATTEMPTS, ReleaseLayout, attempt_of, digits, is_release_id
 from microagg_core.store.objects import Store, canonical_json
-from microagg_core.store.page_layout import attempt_of
 from microagg_core.store.urls import shown
 
 #: As long as a run counts as alive without a sign.

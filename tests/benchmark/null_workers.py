@@ -238,7 +238,7 @@ def _anonymize(census: Census, work: Work) -> int:
     lines = {
         "block": np.arange(bounds[number], bounds[number + 1]),
         "records": np.full(n, rows // n),
-        "sse": np.full(n, float(losses.sse.sum()) / n),
+        "sse": np.full(n, float(losses.squares[0].sum()) / n),
         "lower_bound": np.zeros(n),
         "improved": np.ones(n, dtype=np.bool_),
         "algorithm": ["mdav"] * n,

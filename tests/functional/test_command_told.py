@@ -59,8 +59,10 @@ def events(project: Project) -> list[dict[str, Any]]:
 # --- outcomes ---
 
 
-def test_a_release_leaves_what_it_took_beside_what_was_planned(place: Project) -> None:
-    document = place.release("--results", "told.json")
+def test_a_release_leaves_what_it_took_beside_what_was_planned_a_log_and_its_lineage(place: Project) -> None:
+    told = ("--results", "told.json", "--log-format", "json", "--log-file", "told.log")
+    ended = place.call(*RUN, "--json", *told)
+    document = ended.document()
     results = json.loads((place.folder / "told.json").read_text())
     (path,) = (place.work / "audit" / "runs").iterdir()
     assert json.loads(path.read_text()) == results
@@ -79,6 +81,42 @@ def test_a_release_leaves_what_it_took_beside_what_was_planned(place: Project) -
     for name in ("kernel_seconds", "memory_bytes", "release_bytes"):
         assert results[name]["estimate"] is not None and results[name]["actual"] is not None
     assert results["memory_bytes"]["actual"] == max(stage["peak_bytes"] for stage in results["stages"])
+    assert_log(ended.err, (place.folder / "told.log").read_text())
+    assert (place.folder / "told.log").stat().st_mode & 0o777 == 0o600
+    assert_lineage(place, document["bytes"])
+    assert {event["run"]["runId"] for event in events(place)} == {results["lineage_run"]}
+    # What is there already says so, in a run of its own.
+    place.release("--results", "told.json")
+    results = json.loads((place.folder / "told.json").read_text())
+    assert (results["outcome"], results["exit_code"], results["revision"]) == ("already released", 0, "r0001")
+    assert len(all_results(place)) == len({event["run"]["runId"] for event in events(place)}) == 2
+
+
+def assert_log(terminal: str, file: str) -> None:
+    """A file's log is one object a line; the terminal keeps its lines."""
+    lines = [json.loads(line) for line in file.splitlines()]
+    assert [line["event"] for line in lines] == [" ".join(line.split()) for line in terminal.splitlines()]
+    assert {tuple(line) for line in lines} == {("time", "level", "stage", "event", "series", "id")}
+    assert {(line["level"], line["series"], line["id"]) for line in lines[1:]} == {("info", "people", "one")}
+    assert any(line["stage"] == "publish" and "published as one/r0001" in line["event"] for line in lines)
+    times = [datetime.fromisoformat(line["time"]) for line in lines]
+    assert times == sorted(times)
+
+
+def assert_lineage(place: Project, size: int) -> None:
+    start, complete = events(place)
+    assert (start["eventType"], complete["eventType"]) == ("START", "COMPLETE")
+    for event in (start, complete):
+        assert_event(event)
+        assert event["job"] == {"namespace": "microagg", "name": "people"}
+        assert event["inputs"] == [{"namespace": "file", "name": str(place.folder / "people.parquet")}]
+    (output,) = complete["outputs"]
+    assert output["name"] == str(place.output)
+    fields = output["facets"]["schema"]["fields"]
+    types = {"x": "double", "y": "int64", "note": "string"}
+    assert {field["name"]: field["type"] for field in fields} == types
+    statistics = output["outputFacets"]["outputStatistics"]
+    assert (statistics["rowCount"], statistics["size"]) == (60, size)
 
 
 def test_time_and_cpu_stand_beside_those_of_the_release_before(place: Project) -> None:
@@ -96,23 +134,25 @@ def test_time_and_cpu_stand_beside_those_of_the_release_before(place: Project) -
     assert (last["outcome"], last["wall_seconds"]["estimate"]) == ("refused", second["seconds"])
 
 
-def test_what_is_there_already_says_so(place: Project) -> None:
-    place.release()
-    place.release("--results", "told.json")
-    results = json.loads((place.folder / "told.json").read_text())
-    assert (results["outcome"], results["exit_code"], results["revision"]) == ("already released", 0, "r0001")
-    assert len(all_results(place)) == 2
-
-
 def test_a_refusal_says_where_and_what_to_do(place: Project) -> None:
     place.write(table(float("inf")))
-    ended = place.call(*RUN)
+    ended = place.call(*RUN, "--log-format", "json", "--log-level", "error")
     results = only_results(place)
-    assert (results["outcome"], results["exit_code"], results["kind"]) == ("refused", 3, "data")
-    assert results["stage"] == "survey"
-    assert ended.sentences() == [results["sentence"]]
+    assert (ended.code, results["exit_code"]) == (3, 3)
+    assert (results["outcome"], results["kind"], results["stage"]) == ("refused", "data", "survey")
     assert results["sentence"].endswith(f"; {results['what_to_do']}")
     assert results["revision"] is None and results["release_bytes"] == {"estimate": None, "actual": None}
+    (line,) = map(json.loads, ended.err.splitlines())
+    assert (line["level"], line["stage"], line["event"]) == ("error", "survey", results["sentence"])
+    _, fail = events(place)
+    assert_event(fail)
+    assert fail["eventType"] == "FAIL"
+    assert fail["run"]["facets"]["errorMessage"]["message"] == results["sentence"]
+    # The terminal has its sentence alone, and a file the end of a log.
+    again = place.call(*RUN, "--log-file", "told.log", "--log-level", "warning")
+    assert again.err.splitlines() == [f"microagg: {results['sentence']}"]
+    last = (place.folder / "told.log").read_text().splitlines()[-1]
+    assert last.split(maxsplit=2)[1:] == ["ERROR", *again.sentences()]
 
 
 def test_a_failure_keeps_what_was_done(place: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,10 +173,12 @@ def test_an_interruption_says_so(place: Project, monkeypatch: pytest.MonkeyPatch
         raise KeyboardInterrupt
 
     after_stage(monkeypatch, "plan", stop)
-    ended = place.call(*RUN)
+    ended = place.call(*RUN, "--log-format", "json", "--log-level", "warning")
     results = only_results(place)
     assert (ended.code, results["exit_code"], results["outcome"]) == (130, 130, "interrupted")
-    assert ended.sentences() == [results["sentence"]]
+    (line,) = map(json.loads, ended.err.splitlines())
+    assert (line["level"], line["event"]) == ("error", results["sentence"])
+    assert line["event"].startswith("interrupted")
     assert [event["eventType"] for event in events(place)] == ["START", "ABORT"]
 
 
@@ -167,62 +209,12 @@ def test_a_run_that_is_killed_is_told_by_the_next(place: Project, tmp_path: Path
     assert (by_id["two"]["outcome"], by_id["three"]["outcome"]) == ("released", "released")
 
 
-@pytest.mark.parametrize("option", ["--results", "--log-file"])
-@pytest.mark.parametrize("path", ["nowhere/told", "."])
+@pytest.mark.parametrize(("option", "path"), [("--results", "nowhere/told"), ("--log-file", ".")])
 def test_a_file_that_there_cannot_be_is_refused_first(place: Project, option: str, path: str) -> None:
     ended = place.call(*RUN, option, path)
     ended.assert_refused(2, "name a file in a folder that is there")
     assert len(ended.err.splitlines()) == 1
     assert not place.work.exists()
-
-
-# --- the log ---
-
-
-def test_a_log_is_one_object_a_line(place: Project) -> None:
-    ended = place.call(*RUN, "--log-format", "json")
-    lines = [json.loads(line) for line in ended.err.splitlines()]
-    assert {tuple(line) for line in lines} == {("time", "level", "stage", "event", "series", "id")}
-    assert {(line["level"], line["series"], line["id"]) for line in lines[1:]} == {("info", "people", "one")}
-    assert any(line["stage"] == "publish" and "published as one/r0001" in line["event"] for line in lines)
-    times = [datetime.fromisoformat(line["time"]) for line in lines]
-    assert times == sorted(times)
-    assert ended.out.startswith("released")
-
-
-def test_a_failure_is_the_last_line_of_a_log(place: Project) -> None:
-    place.write(table(float("inf")))
-    ended = place.call(*RUN, "--log-format", "json", "--log-level", "error")
-    (line,) = map(json.loads, ended.err.splitlines())
-    assert (ended.code, line["level"], line["stage"]) == (3, "error", "survey")
-    assert line["event"] == only_results(place)["sentence"]
-
-
-def test_an_interruption_is_the_last_line_of_a_log(place: Project, tmp_path: Path) -> None:
-    surveying = Held(tmp_path / "surveying", SURVEY)
-    process = start_command(*RUN, "--log-format", "json", "--quiet", cwd=place.folder, env=surveying.environment)
-    surveying.begins()
-    os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=200)
-    (line,) = map(json.loads, err.splitlines())
-    assert (process.returncode, line["level"]) == (130, "error")
-    assert line["event"].startswith("interrupted")
-
-
-def test_a_file_gets_the_log_and_the_terminal_what_it_has_always_got(place: Project) -> None:
-    ended = place.call(*RUN, "--log-format", "json", "--log-file", "told.log")
-    lines = [json.loads(line)["event"] for line in (place.folder / "told.log").read_text().splitlines()]
-    assert lines == [" ".join(line.split()) for line in ended.err.splitlines()]
-    assert (place.folder / "told.log").stat().st_mode & 0o777 == 0o600
-    place.write(table(float("inf")))
-    again = place.call(*RUN, "--log-file", "told.log", "--replace")
-    assert again.code == 3
-    last = (place.folder / "told.log").read_text().splitlines()[-1]
-    assert last.split(maxsplit=2)[1:] == ["ERROR", *again.sentences()]
-
-
-def test_a_quiet_level_has_no_progress(place: Project) -> None:
-    assert place.call(*RUN, "--log-level", "warning").err == ""
 
 
 # --- lineage ---
@@ -239,36 +231,6 @@ def assert_event(event: dict[str, Any]) -> None:
         facets += [dataset.get("facets", {}), dataset.get("outputFacets", {})]
     for facet in (facet for some in facets for facet in some.values()):
         assert {"_producer", "_schemaURL"} <= set(facet)
-
-
-def test_lineage_has_a_beginning_and_an_end(place: Project) -> None:
-    document = place.release()
-    start, complete = events(place)
-    assert (start["eventType"], complete["eventType"]) == ("START", "COMPLETE")
-    assert start["run"]["runId"] == complete["run"]["runId"]
-    for event in (start, complete):
-        assert_event(event)
-        assert event["job"] == {"namespace": "microagg", "name": "people"}
-        assert event["inputs"] == [{"namespace": "file", "name": str(place.folder / "people.parquet")}]
-    (output,) = complete["outputs"]
-    assert output["name"] == str(place.output)
-    fields = output["facets"]["schema"]["fields"]
-    assert [(field["name"], field["type"]) for field in fields] == [
-        ("x", "double"),
-        ("y", "int64"),
-        ("note", "string"),
-    ]
-    statistics = output["outputFacets"]["outputStatistics"]
-    assert (statistics["rowCount"], statistics["size"]) == (60, document["bytes"])
-
-
-def test_lineage_of_a_refusal_has_its_sentence(place: Project) -> None:
-    place.write(table(float("inf")))
-    (sentence,) = place.call(*RUN).sentences()
-    _, fail = events(place)
-    assert_event(fail)
-    assert fail["eventType"] == "FAIL"
-    assert fail["run"]["facets"]["errorMessage"]["message"] == sentence
 
 
 class _Catalogue(BaseHTTPRequestHandler):
@@ -334,15 +296,6 @@ def test_a_plan_says_how_it_ended_as_a_run_does(place: Project) -> None:
     assert not (place.work / "audit" / "lineage").exists(), "no data are made"
 
 
-def test_a_plan_that_is_refused_says_so_once(place: Project) -> None:
-    place.write(table(float("inf")))
-    ended = place.call("plan", "release.yaml", "--log-format", "json", "--log-level", "error")
-    (line,) = map(json.loads, ended.err.splitlines())
-    results = only_results(place)
-    assert (ended.code, line["level"], line["event"]) == (3, "error", results["sentence"])
-    assert (results["outcome"], results["command"]) == ("refused", "plan")
-
-
 def test_steps_leave_outcomes_and_a_log(place: Project) -> None:
     place.call("step", "report", "release.yaml", "--log-file", "log", "--results", "told.json")
     results = json.loads((place.folder / "told.json").read_text())
@@ -391,14 +344,6 @@ def test_a_backfill_is_one_document(place: Project) -> None:
     assert (results["command"], results["outcome"]) == ("backfill", "failed")
     assert results["sentence"] == f"2026-01-02: {second['sentence']}" == ended.sentences()[-1]
     assert [one["id"] for one in all_results(place)] == ["2026-01-01", "2026-01-02"], "each day has its own"
-
-
-def test_all_events_of_a_call_are_of_one_run_which_its_outcome_names(place: Project) -> None:
-    place.release()
-    first = {event["run"]["runId"] for event in events(place)}
-    assert first == {only_results(place)["lineage_run"]}
-    place.release()
-    assert len({event["run"]["runId"] for event in events(place)}) == 2
 
 
 def test_what_is_due_goes_however_early_a_run_fails(place: Project) -> None:

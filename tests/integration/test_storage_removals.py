@@ -112,7 +112,6 @@ def test_an_object_that_a_busy_store_left_out_is_asked_for_again(
     moto_server: FaultyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failures, "PATIENCE_SECONDS", 0.3)
-    monkeypatch.setattr(s3.time, "sleep", lambda _: None)
     place = moto_server.server.new_bucket()
     store, busy = _below(place), [2]
     store.put("a/1", b"x")

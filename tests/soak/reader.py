@@ -19,7 +19,7 @@ from soak.places import Place
 #: The checksums of a release's parts, in their order: what makes two releases the same.
 Content = tuple[str, ...]
 #: Tasks that no re-run is spared: the gate looks at everything again, and what is uploaded is another attempt's.
-ALWAYS_AGAIN = ("check-files", "upload")
+ALWAYS_AGAIN = ("check-files", "join", "trace", "traces", "upload")
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ def _blindness(kind: Kind, ticks: Ticks) -> str:
     """Name a kind that would take any mean for the input's."""
     if Claim.MEAN_KEPT not in kind.claims:
         return ""
-    alone = kind.representatives(ticks, Groups.of_each(len(ticks)))
+    alone = kind.representatives(ticks, Groups.of(np.arange(len(ticks))))
     before = kind.moments(ticks)
     extremes = (kind.moments(np.repeat(alone[place : place + 1], len(ticks))) for place in (0, -1))
     return "claims that means are kept, and would not see it if they were not" * all(
