@@ -145,7 +145,10 @@ def test_two_releases_that_race_for_one_id(project: Project) -> None:
     running = [start_command("run", f"{name}.yaml", "--direct", "--quiet", cwd=project.folder) for name in "ab"]
     ended = [Ended(process.wait(120), *process.communicate()) for process in running]
     assert sorted(end.code for end in ended) == [0, 5]
-    next(end for end in ended if end.code == 5).assert_refused(5, "use --replace")
+    (refused,) = (end for end in ended if end.code == 5)
+    refused.assert_refused(5)
+    # Whether the other's night or its release is met first is a matter of moments.
+    assert "committed meanwhile" in refused.err or "use --replace" in refused.err
     assert project.call("verify", "release").code == 0
     assert len(list(project.output.rglob("*.parquet"))) == 1
 
@@ -202,10 +205,12 @@ def test_damage_in_the_work_area_is_made_good(project: Project, monkeypatch: pyt
     project.write(people(300))
     project.write_spec(ROLES)
 
+    hit: list[Path] = []
+
     def damage(_: Any) -> None:
-        monkeypatch.undo()
-        (path,) = (project.work / "runs").glob("*/assemble/candidate-*.bytes")
-        path.write_bytes(path.read_bytes()[:-1] + b"?")
+        if not hit:
+            hit.extend((project.work / "runs").glob("*/assemble/candidate-*.bytes"))
+            hit[0].write_bytes(hit[0].read_bytes()[:-1] + b"?")
 
     after_stage(monkeypatch, "anonymize", damage)
     ended = project.call("run", "release.yaml", "--direct")
