@@ -104,7 +104,6 @@ class RunRecord:
     #: Ended: an error that does not leave as an exception; what went wrong once the release was finished.
     error: MicroaggError | None = None
     note: str = ""
-    has_ended: bool = False
     lineage_run: str | None = None
     layout: CallLayout | None = None
     _work: Store | None = None
@@ -185,7 +184,6 @@ class RunRecord:
                 raise
 
     def end(self, error: BaseException | None) -> None:
-        self.has_ended = True
         ending = self.ending(error)
         document = self.document(ending)
         if self.file is not None:
