@@ -189,7 +189,8 @@ class RunRecord:
         if self.file is not None:
             self._try(partial(write_private, self.file, canonical_json(document)))
         # A store that does not answer would keep the user waiting for nothing; the next run marks what it finds.
-        if not isinstance(error, TransientStorageError) or (self._work and is_local(self._work.url)):
+        is_away = isinstance(error, TransientStorageError) and not (self._work and is_local(self._work.url))
+        if self.is_finished or not is_away:
             self._try(lambda: self._keep(document))
             event = "COMPLETE" if ending is None else _EVENTS.get(document["outcome"], "FAIL")
             self._try(lambda: self._tell_lineage(event, document))
