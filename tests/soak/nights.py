@@ -314,7 +314,7 @@ def main() -> int:
         else:
             shutil.rmtree(folder / str(seed))
         if asked.json:
-            asked.json.write_text(json.dumps([asdict(v) for v in verdicts], indent=1))
+            asked.json.write_text(json.dumps([{**vars(v), "case": asdict(v.case)} for v in verdicts], indent=1))
     print(totals(verdicts))
     return 1 if any(v.wrong for v in verdicts) else 0
 
