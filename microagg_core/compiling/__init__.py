@@ -99,10 +99,6 @@ def _stamp(part: str) -> str:
     return f"{part}-{_sources_digest()}.compiled"
 
 
-def is_stamped(part: str) -> bool:
-    return any((folder / _stamp(part)).exists() for folder in code_folders().read)
-
-
 def stamp(part: str) -> None:
     """Mark a part as compiled and kept; where no mark can be written, the code was not kept either."""
     folder = code_folders().write
@@ -140,7 +136,11 @@ def is_compiled(algorithm: str, effort: str | float, k: int | None = None) -> bo
 
 
 def missing_parts(parts: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(part for part in dict.fromkeys(parts) if not is_stamped(part))
+    """Filter the parts whose compiled code is nowhere where this process finds it."""
+    folders = code_folders().read
+    return tuple(
+        part for part in dict.fromkeys(parts) if not any((folder / _stamp(part)).exists() for folder in folders)
+    )
 
 
 def ensure_compiled(
