@@ -88,7 +88,6 @@ def missed_days(spec: ReleaseSpec, meant_for: datetime.datetime) -> list[datetim
 
 
 def _tried_days(spec: ReleaseSpec, days: set[datetime.date]) -> set[datetime.date]:
-    """Filter the days that runs were made for."""
     calls = work_store(spec).list(f"{AUDIT}/{RUNS}")
     return {day for day in days if any(is_call_of(name, spec.name, day.isoformat()) for name in calls)}
 
