@@ -21,8 +21,6 @@ class MicroaggError(Exception):
 
     exit_code = 1
     kind = "internal"
-    #: Whether the same call may succeed a little later (a store or cluster that was busy or restarting).
-    transient = False
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -93,8 +91,6 @@ class InputMissingError(StorageError):
 class TransientStorageError(StorageError):
     """The store did not answer; the same request may succeed later."""
 
-    transient = True
-
 
 class ClusterError(MicroaggError):
     """The Dask cluster cannot do the work, or stopped doing it."""
@@ -105,8 +101,6 @@ class ClusterError(MicroaggError):
 
 class TransientClusterError(ClusterError):
     """The cluster went away while it worked; finished work is kept and a new run goes on from there."""
-
-    transient = True
 
 
 class InterruptionError(MicroaggError):
@@ -157,7 +151,8 @@ def sanitized(error: BaseException, doing: str) -> MicroaggError:
     """
     if isinstance(error, MicroaggError):
         return error
-    if isinstance(error, MemoryError) or _lacks_room(error):
+    # Of what loads code or starts threads, only the words say that memory was wanting.
+    if isinstance(error, MemoryError) or any(words in str(error) for words in _NO_ROOM):
         return ClusterError(f"{doing} ran out of memory; give each worker more memory or fewer threads")
     frames = traceback.extract_tb(error.__traceback__)[-4:]
     place = " < ".join(f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in reversed(frames)) or "no frames"
@@ -166,8 +161,3 @@ def sanitized(error: BaseException, doing: str) -> MicroaggError:
 
 #: How the system, Python and libraries say that there is no room for memory, code or a thread.
 _NO_ROOM = ("failed to map", "annot allocate memory", "can't start new thread", "Resource temporarily unavailable")
-
-
-def _lacks_room(error: BaseException) -> bool:
-    """Whether memory was wanting: of what loads code or starts threads, only the words say so."""
-    return any(words in str(error) for words in _NO_ROOM)

@@ -25,9 +25,6 @@ _PACKAGES = {
 def needing(extra: str, what: str) -> Iterator[None]:
     """Name the extra that brings packages, where an import in this block fails.
 
-    Raises:
-        SpecError: one of them is not installed.
-
     >>> with needing("sign", "a signature"):
     ...     raise ModuleNotFoundError(name="cryptography.hazmat")
     Traceback (most recent call last):
@@ -42,5 +39,4 @@ def needing(extra: str, what: str) -> Iterator[None]:
 
 
 def how_to_install(extra: str) -> str:
-    """The command that brings an extra's packages, as the end of a sentence."""
     return f"run: pip install 'microagg[{extra}]'"

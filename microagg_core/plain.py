@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, TypeAlias, TypeVar
@@ -47,29 +48,19 @@ class AsLists:
             raise ValueError("no array of numbers") from None
 
 
-def _not_null(value: Any) -> Any:
-    return math.nan if value is None else value
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
 #: A number, or NaN, which is null in JSON.
-PlainNumber: TypeAlias = Annotated[float, BeforeValidator(_not_null), PlainSerializer(_finite)]
+PlainNumber: TypeAlias = Annotated[
+    float,
+    BeforeValidator(lambda value: math.nan if value is None else value),
+    PlainSerializer(lambda value: value if math.isfinite(value) else None),
+]
 PlainFloats: TypeAlias = Annotated[NDArray[np.float64], AsLists(np.float64)]
 PlainGaps: TypeAlias = Annotated[NDArray[np.float64], AsLists(np.float64, has_gaps=True)]
 PlainInts: TypeAlias = Annotated[NDArray[np.int64], AsLists(np.int64)]
 PlainHashes: TypeAlias = Annotated[NDArray[np.uint64], AsLists(np.uint64)]
 
 
-@lru_cache(maxsize=256)
-def _cached(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
-
-
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return _cached(kind)
+_adapter: Callable[[Any], TypeAdapter[Any]] = lru_cache(maxsize=256)(TypeAdapter)
 
 
 def to_plain(value: Any, context: Any = None, kind: Any = None) -> Any:
@@ -87,9 +78,6 @@ def to_plain(value: Any, context: Any = None, kind: Any = None) -> Any:
 def from_plain(kind: type[T], value: Any, context: Any = None) -> T:
     """Inverse of :func:`to_plain`, whatever the value may be.
 
-    Raises:
-        ValueError: it is not what a ``kind`` becomes.
-
     >>> from microagg_core.group.metrics.moments import EMPTY, Moments
     >>> from_plain(tuple[Moments, ...], [to_plain(EMPTY)]) == (EMPTY,)
     True
@@ -105,9 +93,6 @@ def to_json(value: Any) -> bytes:
 
 def from_json(kind: type[T], data: bytes) -> T:
     """Inverse of :func:`to_json`, whatever the bytes may be.
-
-    Raises:
-        ValueError: they are no JSON, or not that of a ``kind``.
 
     >>> from_json(tuple[int, ...], to_json((1, 2**70)))
     (1, 1180591620717411303424)

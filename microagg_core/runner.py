@@ -16,14 +16,14 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
 from microagg_core.compiling import TABLES, compile_parts
-from microagg_core.data.formats.reading import Place
+from microagg_core.data.formats.reading import Place, input_format
 from microagg_core.errors import DamagedWorkError, StorageError, TransientStorageError, sanitized
 from microagg_core.kernels.tools.threads import PROCESS, cpu_seconds
 from microagg_core.registry import members
 from microagg_core.release.context import Scan
 from microagg_core.release.manifest import PartEntry
 from microagg_core.release.publish import Upload, is_whole, upload_part
-from microagg_core.release.step import STAGES, CompanionStep, Receipt, Step, Task, Work, load_receipt, save_receipt
+from microagg_core.release.step import STAGES, CompanionStep, Receipt, Step, Task, Work, load_receipt
 from microagg_core.store.objects import Store
 
 #: The folders of modules that declare steps.
@@ -87,11 +87,7 @@ class Damage:
 
 
 def run_task(task: Task) -> Receipt | Damage:
-    """Do a task, or find its receipt.
-
-    Raises:
-        MicroaggError: always one of ours; see :func:`microagg_core.errors.sanitized`.
-    """
+    """Do a task, or find its receipt."""
     try:
         step = steps()[task.step]
         if not step.is_gate:
@@ -107,7 +103,7 @@ def run_task(task: Task) -> Receipt | Damage:
         seconds, cpu = time.perf_counter() - start, cpu_seconds() - cpu_start
         peak = peak_memory()
         receipt = replace(receipt, seconds=seconds, cpu_seconds=cpu, peak_bytes=peak, task=task.digest())
-        save_receipt(task, receipt)
+        receipt.save(task.run)
         return receipt
     except DamagedWorkError as damage:
         task.run.forget(damage.places)
@@ -127,12 +123,7 @@ def _keep_what_is_loaded() -> None:
 
 
 def run_upload(upload: tuple[Store, Upload]) -> None:
-    """Copy one checked file to the output.
-
-    Raises:
-        DamagedWorkError: what the gate checked is not there any more.
-        MicroaggError: any other trouble.
-    """
+    """Copy one checked file to the output."""
     output, what = upload
     try:
         upload_part(output, what)
@@ -156,13 +147,10 @@ def run_look(part: tuple[Store, PartEntry]) -> bool:
 
 
 def run_scan(scan: Scan) -> Place:
-    """Look where a stretch of the input may be cut.
-
-    Raises:
-        MicroaggError: it cannot be read.
-    """
+    """Look where a stretch of the input may be cut."""
+    source, stretch = scan
     try:
-        return scan.look()
+        return input_format(source).scan(stretch, source)
     except Exception as error:
         raise sanitized(error, "looking where the input may be cut") from None
 

@@ -29,7 +29,7 @@ _DIGITS = 16
 
 
 def software() -> dict[str, str]:
-    """Name and version of everything that decides a release's bytes; equal wherever the same is installed.
+    """List name and version of everything that decides a release's bytes; equal wherever the same is installed.
 
     >>> sorted(software())
     ['microagg', 'networkx', 'numba', 'numpy', 'pandas', 'pyarrow', 'python', 'scipy', 'sources']
@@ -38,7 +38,7 @@ def software() -> dict[str, str]:
 
 
 def deviations(there: Mapping[str, str], wanted: Mapping[str, str]) -> list[str]:
-    """What software differs from other software, in words.
+    """Say in words how software differs from other software.
 
     >>> deviations({"numpy": "2.1", "python": "3.11"}, {"numpy": "2.2", "python": "3.11"})
     ['numpy 2.1 instead of 2.2']
@@ -49,10 +49,9 @@ def deviations(there: Mapping[str, str], wanted: Mapping[str, str]) -> list[str]
 
 
 def done_alike(function: Callable[[Item], Result], item: Item, wanted: Mapping[str, str]) -> Result:
-    """What a function makes of an item, where the software is what is wanted: a worker may join while tasks are out.
+    """Apply a function to an item, unless the software is not what is wanted: a worker may join while tasks are out.
 
-    Raises:
-        ClusterError: it is other software, whose work would be kept and taken for that of the rest.
+    Work of other software would be kept and taken for that of the rest.
 
     >>> done_alike(abs, -1, software())
     1
@@ -69,14 +68,14 @@ def done_alike(function: Callable[[Item], Result], item: Item, wanted: Mapping[s
 
 @cache
 def _software() -> tuple[tuple[str, str], ...]:
-    """Looked at once a process: what a process has loaded is what it runs, whatever is installed meanwhile."""
+    """Look once a process: what a process has loaded is what it runs, whatever is installed meanwhile."""
     named = {**plug_in_versions(), **{name: version(name) for name in ("microagg", *LIBRARIES)}}
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     return tuple(sorted({**named, "python": python, "sources": digest_of(_installed())[:_DIGITS]}.items()))
 
 
 def _installed() -> Iterator[Path]:
-    """The folders of the packages, found without importing them; the core may be installed alone."""
+    """Find the folders of the packages, found without importing them; the core may be installed alone."""
     for name in PACKAGES:
         package = find_spec(name)
         for folder in (package.submodule_search_locations or ()) if package else ():
@@ -84,7 +83,7 @@ def _installed() -> Iterator[Path]:
 
 
 def digest_of(folders: Iterable[Path]) -> str:
-    """A SHA-256 over the Python sources in folders: their names below each folder's own, and their content.
+    """Compute a SHA-256 over the Python sources in folders: their names below each folder's own, and their content.
 
     Where a folder lies is not in it, nor is anything that installing or running leaves there.
     """

@@ -26,7 +26,7 @@ LONGEST_FIRST = [
     for name in (
         "functional/test_command_again", "functional/test_routes", "integration/test_prefect",
         "functional/test_command_process", "functional/test_command_compare", "integration/test_workers",
-        "functional/test_command_canaries", "integration/test_prefect_command", "integration/test_nights",
+        "functional/test_command_canaries", "integration/test_nights",
         "functional/test_command_nights", "functional/test_command_refuses", "functional/test_command_others",
         "functional/test_readme", "functional/test_least_rights", "functional/test_command_step",
         "integration/test_prefect_embedded", "integration/test_same_bytes", "integration/test_publish_pages",

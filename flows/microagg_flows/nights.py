@@ -10,7 +10,6 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from microagg_core.blocks.plan import BlockPlan
-from microagg_core.blocks.withholding import Holding
 from microagg_core.errors import DataError
 from microagg_core.inspect.check import Check
 from microagg_core.pages.plan_report import NightPlan, price_of_haste
@@ -88,7 +87,7 @@ def identify(release: Release) -> None:
     release.do(MARK)
     series = release.spec.series
     until = series.until_units(night.k) if series and night.is_known_to_readers else None
-    release.hold = None if until is None else Holding(until)
+    release.hold_until = until
     if night.n_carried:
         _decide(release, tonight)
 

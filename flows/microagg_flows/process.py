@@ -71,10 +71,7 @@ def shares_of_time(groups: Path, own_group: Path) -> Iterator[float]:
         lines = own_group.read_text().splitlines()
         own = [PurePath(line.removeprefix("0::").strip("/")) for line in lines if line.startswith("0::")]
         # A group has no more than those that it is in; in a container, its own is often the first there is.
-        for folder in {
-            groups,
-            *(groups / part for path in own for part in (path, *path.parents)),
-        }:
+        for folder in {groups, *(groups / folder for path in own for folder in (path, *path.parents))}:
             yield from _share(folder / "cpu.max")
     with suppress(OSError, ValueError):
         quota = int((groups / "cpu" / "cpu.cfs_quota_us").read_text())

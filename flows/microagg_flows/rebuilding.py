@@ -18,8 +18,7 @@ from microagg_core.release.facts import meant_moment, settled_spec, staged_parts
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.revisions import Tombstone, read_tombstone
 from microagg_core.series.ledger import last_sound, ledger_of, move_aside
-from microagg_core.series.publications import manifests_of
-from microagg_core.series.voids import fill_nights
+from microagg_core.series.publications import fill_nights, manifests_of
 from microagg_core.software import software
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.failures import impatient

@@ -323,6 +323,8 @@ def outcome_of(error: MicroaggError | None, well: str = "released") -> str:
 
     >>> outcome_of(None), outcome_of(DataError("no records")), outcome_of(MicroaggError("a bug"))
     ('released', 'refused', 'failed')
+    >>> outcome_of(InterruptionError("interrupted"))
+    'interrupted'
     """
     if error is None or error.exit_code == EXIT_DONE:
         return well

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from microagg_core.blocks.memory import WORKER_BASE_BYTES
-from microagg_core.blocks.withholding import Holding
 from microagg_core.compare.drawing import Drawn
 from microagg_core.data.formats.reading import InputListing
 from microagg_core.errors import DamagedWorkError
@@ -82,7 +81,7 @@ class Release(StepsDone):
     origin: Origin | None = None
     tonight: Tonight = field(init=False)
     #: Which arrivals of a night wait for more.
-    hold: Holding | None = None
+    hold_until: int | None = None
     #: There once the plan stage is done: context, survey and plan.
     planned: Planned = field(init=False)
     plan_report: PlanReport | None = None

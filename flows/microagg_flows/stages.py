@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from microagg_core.blocks.memory import WORKER_BASE_BYTES, survey_bytes
+from microagg_core.blocks.memory import WORKER_BASE_BYTES
 from microagg_core.data.formats.reading import list_input
 from microagg_core.data.formats.writing import released_format
 from microagg_core.errors import ClusterError, DamagedWorkError, StorageError, TransientStorageError, sanitized
@@ -32,6 +32,7 @@ from microagg_core.release.planning import make_plan, refuse_identifying_labels,
 from microagg_core.release.publish import Upload, finish, publish
 from microagg_core.release.records import MARKS
 from microagg_core.release.revisions import committed_manifests
+from microagg_core.release.step import Load
 from microagg_core.release.steps.anonymize import ANONYMIZE
 from microagg_core.release.steps.assemble import ASSEMBLE
 from microagg_core.release.steps.checking import (
@@ -93,7 +94,7 @@ def survey(release: Release) -> str:
     schema = nights.begin(release)
     spec = release.spec
     listing = release.listed = cut_input(
-        run, listing, spec.input, lambda scans: release.workers.map(run_scan, scans, "cut")
+        run, listing, spec.input, lambda stretches: release.workers.map(run_scan, stretches, "cut")
     )
     for remark in listing.remarks:
         release.progress.say(remark)
@@ -152,10 +153,10 @@ def plan(release: Release) -> str:
     context, surveyed = release.known(CONTEXT), release.known(SURVEY)
     keys = counted_keys(release.written(KEYS))
     refuse_identifying_labels(context.schema, surveyed, keys)
-    made = make_plan(spec, context, surveyed, keys, release, release.hold)
+    made = make_plan(spec, context, surveyed, keys, release, release.hold_until)
     file = write_plan(run, made)
     release.know(PLAN, file)
-    release.planned = Planned.of(context, surveyed, file.outline, file.shards)
+    release.planned = Planned(context, surveyed, file)
     release.counts |= {"partition": file.outline.n_partitions, "file": file.outline.n_files}
     report = report_plan(release.planned, made)
     release.plan_report = dataclasses.replace(report, night=nights.plan_of_night(release, made))
@@ -168,7 +169,7 @@ def _refuse_wide(release: Release, n_columns: int, batch_rows: int) -> None:
     """Stop before the survey where its workers would die of the columns, by the rows that were read first."""
     largest = max((sum(stretch.size for stretch in part.stretches) for part in release.listed.parts), default=0)
     part_rows = max(batch_rows, largest // (8 * n_columns))  # a value is 8 bytes, more or less
-    needed = survey_bytes(n_columns, batch_rows, part_rows)
+    needed = SURVEY_PARTS.memory(Load(part_rows, n_columns, batch_rows=batch_rows))
     _refuse_too_little_memory(release, needed, f"the survey of {n_columns} columns", "give columns the role drop")
 
 

@@ -70,7 +70,7 @@ def _as_planned(release: Release, expected: Expected) -> Expected:
 def drawn_blocks(release: Release, keys: pa.Table, settings: Sequence[Setting], budget: Budget) -> Drawn:
     """Draw blocks of a planned release, or take all, for each setting."""
     plan = release.planned
-    return draw_blocks(Surveyed(plan.context, plan.survey, keys, release, release.hold), settings, budget)
+    return draw_blocks(Surveyed(plan.context, plan.survey, keys, release, release.hold_until), settings, budget)
 
 
 def try_blocks(release: Release, drawn: Drawn) -> tuple[tuple[Trial, ...], tuple[LeftOut, ...]]:

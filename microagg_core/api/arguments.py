@@ -1,4 +1,4 @@
-"""What the Python functions take besides data, each argument checked and refused by its own name."""
+"""Arguments of the Python functions besides tables: each is checked, and refused by its own name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from microagg_core.group.algorithms import AlgorithmInfo, algorithms
 from microagg_core.group.costs import EFFORTS
 from microagg_core.group.headway import Listener
 
-#: Whence a seed is drawn: a whole number is one itself.
+#: A source of seeds; a whole number is a seed itself.
 RandomState: TypeAlias = "int | np.random.Generator | np.random.RandomState | None"
 
 #: Drawn seeds are below this: what a release takes, too.
@@ -46,10 +46,7 @@ class Options:
 
 
 def whole_number(name: str, value: Any, least: int) -> int:
-    """A whole number of at least so much.
-
-    Raises:
-        SpecError: it is none.
+    """Check a whole number of at least so much.
 
     >>> whole_number("k", np.int8(5), 1)
     5
@@ -60,12 +57,9 @@ def whole_number(name: str, value: Any, least: int) -> int:
 
 
 def one_seed(seed: int | None, random_state: RandomState) -> int:
-    """The seed by either of its names; 0 where neither is given.
+    """Return the seed by either of its names; 0 where neither is given.
 
     A generator gives its next draw, so that a second call with the same generator has another seed.
-
-    Raises:
-        SpecError: both are given, or one is no seed.
 
     >>> one_seed(None, 7), one_seed(None, None), one_seed(None, np.random.default_rng(0)) > 0
     (7, 0, True)
@@ -82,11 +76,7 @@ def one_seed(seed: int | None, random_state: RandomState) -> int:
 
 
 def chosen_algorithm(name: str, k: int, p: int, params: dict[str, Any]) -> AlgorithmInfo:
-    """An algorithm of the registry, that can do this k for so many attributes.
-
-    Raises:
-        SpecError: there is none of that name, or it cannot.
-    """
+    """Return an algorithm of the registry that can do this k for so many attributes."""
     registry = algorithms()
     if name not in registry:
         raise SpecError(f"algorithm: must be one of {', '.join(registry)} (got {name!r})")
@@ -101,23 +91,11 @@ def chosen_algorithm(name: str, k: int, p: int, params: dict[str, Any]) -> Algor
 
 
 def effort_of(name: str, value: str, *, may_be_off: bool = True) -> str:
-    """An effort by name.
-
-    Raises:
-        SpecError: there is none of that name.
-
-    >>> effort_of("refine", "fast")
-    'fast'
-    """
-    efforts = ("off", *EFFORTS) if may_be_off else tuple(EFFORTS)
-    return one_of(name, value, efforts)
+    return one_of(name, value, ("off", *EFFORTS) if may_be_off else tuple(EFFORTS))
 
 
 def one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
-    """One of some words.
-
-    Raises:
-        SpecError: it is another.
+    """Check a word of some.
 
     >>> one_of("missing", "separate", ("error", "separate"))
     'separate'
@@ -129,11 +107,6 @@ def one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
 
 
 def checked_listener(progress: Callable[..., Any] | None) -> Listener | None:
-    """Who is told where long work stands, if anybody.
-
-    Raises:
-        SpecError: it cannot be called.
-    """
     if progress is not None and not callable(progress):
         raise SpecError(
             "progress: must be a function that takes one argument, which says where the work stands, or None "
@@ -143,12 +116,6 @@ def checked_listener(progress: Callable[..., Any] | None) -> Listener | None:
 
 
 def matrix_of(X: ArrayLike) -> Floats:
-    """X as an (n, p) array of finite float64.
-
-    Raises:
-        SpecError: it is no matrix of numbers.
-        DataError: a value is missing or infinite.
-    """
     try:
         array = np.asarray(X)
     except ValueError:
@@ -164,10 +131,5 @@ def matrix_of(X: ArrayLike) -> Floats:
 
 
 def check_enough(n: int, k: int) -> None:
-    """Stop where there are fewer records than one group needs.
-
-    Raises:
-        DataError: there are.
-    """
     if n < k:
         raise DataError(f"the data have {n} records, fewer than k = {k}; choose a smaller k or add records")

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from microagg_core.arrays import Ints
-from microagg_core.group.metrics.losses import Losses
-
-if TYPE_CHECKING:
-    from microagg_core.group.algorithms.best import Tried
-    from microagg_core.group.bounds import Bound
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from microagg_core.api.arguments import (
     ChosenAlgorithm,
@@ -32,20 +23,14 @@ from microagg_core.api.arguments import (
 )
 from microagg_core.api.grouping import grouped, improved
 from microagg_core.api.tables import Table, any_table, chosen_columns, quasi_identifier
-from microagg_core.arrays import Floats
+from microagg_core.arrays import Floats, Ints
 from microagg_core.errors import SpecError
 from microagg_core.group.algorithms import AlgorithmInfo, algorithms
 from microagg_core.group.headway import Headway, listening, working_on
-from microagg_core.group.metrics.losses import losses, masked_by, percent
+from microagg_core.group.metrics.losses import Losses, losses, masked_by, percent
 from microagg_core.kernels.tools.threads import Threads
 
 if TYPE_CHECKING:
-    from microagg_core.data.kinds.encoding import QuasiIdentifiers
-    from microagg_core.group.algorithms.best import Tried
-    from microagg_core.group.bounds import Bound, Certificate
-
-if TYPE_CHECKING:
-    from microagg_core.data.kinds.encoding import QuasiIdentifiers
     from microagg_core.group.algorithms.best import Tried
     from microagg_core.group.bounds import Bound, Certificate
 
@@ -112,15 +97,7 @@ class Microaggregated:
 
 
 def _percent(value: float) -> str:
-    """A percentage with the digits that mean something.
-
-    >>> _percent(12.34567), _percent(0.0)
-    ('12.35 %', '0 %')
-    """
     return f"{value:.{_DIGITS}g} %"
-
-
-# --- Masking ----------------------------------------------------------------------------------------------------
 
 
 def microaggregate(
@@ -196,24 +173,20 @@ def _masked(table: Table, quasi_identifiers: Sequence[Hashable] | None, options:
     with working_on(len(table)):
         if not options.blocking and options.missing == "error":
             return _masked_as_one(table, names, info, options)
-        _refuse_unlike_releases(options.standardize, each and len(names) > 1)
+        # No release has these options beside blocks.
+        if not options.standardize:
+            raise SpecError(
+                'standardize=False: cannot be combined with blocking= or missing="separate", whose groups are made on '
+                "one scale for all blocks; scale the columns and leave it out, or mask each block on its own"
+            )
+        if each and len(names) > 1:
+            raise SpecError(
+                'algorithm: individual_ranking cannot be combined with blocking= or missing="separate" for more than '
+                "one of the quasi_identifiers; choose another algorithm, or mask each column on its own"
+            )
         from microagg_core.api.blocks import mask_by_blocks
 
         return mask_by_blocks(table, names, info, options)
-
-
-def _refuse_unlike_releases(standardize: bool, each: bool) -> None:
-    """Stop for options that no release has, beside blocks."""
-    if not standardize:
-        raise SpecError(
-            'standardize=False: cannot be combined with blocking= or missing="separate", whose groups are made on one '
-            "scale for all blocks; scale the columns and leave it out, or mask each block on its own"
-        )
-    if each:
-        raise SpecError(
-            'algorithm: individual_ranking cannot be combined with blocking= or missing="separate" for more than one '
-            "of the quasi_identifiers; choose another algorithm, or mask each column on its own"
-        )
 
 
 def _masked_as_one(table: Table, names: list[Hashable], info: AlgorithmInfo, options: Options) -> Microaggregated:
@@ -230,8 +203,8 @@ def _masked_as_one(table: Table, names: list[Hashable], info: AlgorithmInfo, opt
     elif info.name == "best":
         from microagg_core.group.algorithms.best import best
 
-        choice = best(X, k, seed=seed)
-        labels, tried = improved(X, choice.labels, k, seed, effort), choice.tried
+        labels, tried = best(X, k, seed=seed)
+        labels = improved(X, labels, k, seed, effort)
     else:
         labels, certificate = info.run_certified(X, k, measured=Z, seed=seed, **params)
         labels = improved(X, labels, k, seed, effort)
@@ -240,11 +213,11 @@ def _masked_as_one(table: Table, names: list[Hashable], info: AlgorithmInfo, opt
     if certificate is not None:
         lost = lost.certified(quasi.certified(certificate))
     data = table.exchanged(quasi.means(labels), None)
-    proved = _bound(quasi, measured, labels, k, effort) if options.bound else None
+    proved = _bound(measured, labels, k, effort) if options.bound else None
     return Microaggregated(data, labels, lost, tried, k, _by_attribute(names, measured, labels), proved)
 
 
-def _bound(quasi: QuasiIdentifiers, measured: Floats, labels: Ints, k: int, effort: str) -> Bound:
+def _bound(measured: Floats, labels: Ints, k: int, effort: str) -> Bound:
     """Prove what no groups lose less than; where each attribute has groups of its own, the sum over attributes."""
     from microagg_core.group.bounds import Bound
     from microagg_core.group.refine.bounds import best_bound
@@ -253,11 +226,10 @@ def _bound(quasi: QuasiIdentifiers, measured: Floats, labels: Ints, k: int, effo
     if labels.ndim == 1:
         return best_bound(measured, k, how)
     each = [best_bound(np.ascontiguousarray(column[:, None]), k, how).sse for column in measured.T]
-    return Bound(sum(each) * (1.0 - 2.0**-40), "attributes", {"attributes": len(quasi.names)})
+    return Bound(sum(each) * (1.0 - 2.0**-40), "attributes", {"attributes": len(each)})
 
 
 def _by_attribute(names: list[Hashable], measured: Floats, labels: Ints) -> dict[Hashable, float]:
-    """Compute the loss of each quasi-identifier in percent of its variance."""
     within = np.sum((measured - masked_by(measured, labels)) ** 2, axis=0)
     total = np.sum((measured - measured.mean(axis=0)) ** 2, axis=0)
     return {name: percent(float(within[j]), float(total[j])) for j, name in enumerate(names)}

@@ -34,11 +34,7 @@ class Table(Protocol):
     def __len__(self) -> int: ...
 
     def column(self, name: Hashable) -> pa.Array:
-        """A column as Arrow has it, null where a value is missing.
-
-        Raises:
-            DataError: it holds no values of one type.
-        """
+        """Read a column, null where a value is missing."""
 
     def exchanged(self, columns: NewColumns, rows: Ints | None) -> Any:
         """Copy the table, of these rows alone where some are given, with other columns, which have just these."""
@@ -148,11 +144,7 @@ class ArrayTable:
         return pa.array(np.ascontiguousarray(self._matrix[:, name]))
 
     def exchanged(self, columns: NewColumns, rows: Ints | None) -> Any:
-        """A matrix of float64 with other columns.
-
-        Raises:
-            DataError: a column that stays holds whole numbers that no float64 holds.
-        """
+        """Copy the matrix as float64, with other columns."""
         data = self._matrix if rows is None else self._matrix[rows]
         result: Any = data.astype(np.float64)
         for j in set(self.names) - set(columns):
@@ -185,10 +177,7 @@ class FieldsTable(PandasTable):
 
 
 def any_table(data: Any) -> Table:
-    """A table of whatever library.
-
-    Raises:
-        SpecError: it is none.
+    """Wrap a table of whatever library.
 
     >>> any_table({"age": [40, 50]}).names, len(any_table(np.zeros((3, 2))))
     (['age'], 3)
@@ -245,10 +234,7 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
 def chosen_columns(
     table: Table, argument: str, names: Sequence[Hashable] | None, may_be_none: bool = False
 ) -> list[Hashable]:
-    """The named columns; all of a matrix, where none is named.
-
-    Raises:
-        SpecError: a name that is unknown, repeated, or shared by several columns.
+    """Check the names of columns; all of a matrix, where none is named.
 
     >>> chosen_columns(any_table(np.zeros((3, 2))), "quasi_identifiers", None)
     [0, 1]
@@ -269,11 +255,7 @@ def chosen_columns(
 
 
 def quasi_identifier(table: Table, name: Hashable) -> pa.Array:
-    """A column that is to be averaged.
-
-    Raises:
-        DataError: it holds text or objects of Python.
-    """
+    """Read a column that is to be averaged."""
     array = table.column(name)
     kind = kind_for(array.type)
     if isinstance(table, PandasTable) and table.is_of_objects(name) and (kind is None or not kind.may_be_objects):

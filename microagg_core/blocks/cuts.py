@@ -8,7 +8,6 @@ that any block can be split. Each cut sends ``x <= threshold`` to the left. The 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -25,12 +24,12 @@ class Cut:
     right: Tree
 
 
-#: A tree is a cut or a leaf (None).
+#: A cut, or a leaf (None).
 Tree = Cut | None
 
 
 def with_record_numbers(Z: Floats, records: Ints) -> Floats:
-    """Standardized values with the record number as a last attribute, used where nothing else can cut."""
+    """Append the record number as a last attribute, which cuts where nothing else can."""
     return np.column_stack([Z, records.astype(np.float64)])
 
 
@@ -63,7 +62,7 @@ def next_cut(Z: Floats, max_records: float, least: int) -> tuple[int, float] | N
 
 
 def _by_variance(Z: Floats) -> list[int]:
-    """Attributes from the greatest variance down, the record number last."""
+    """List attributes from the greatest variance down, the record number last."""
     variance = Z[:, :-1].var(axis=0)
     order = np.argsort(-variance, kind="stable")
     return [int(j) for j in order if variance[j] > 0] + [Z.shape[1] - 1]
@@ -81,7 +80,6 @@ def _median_cut(values: Floats, least: int) -> float | None:
 
 
 def count_leaves(tree: Tree) -> int:
-    """Number of leaves."""
     return 1 if tree is None else count_leaves(tree.left) + count_leaves(tree.right)
 
 
@@ -121,18 +119,3 @@ def _give_back(tree: Tree, sizes: list[int], least: int) -> tuple[Tree, list[int
     if right is None and right_sizes[0] < least:
         return left, [left_sizes[0] + right_sizes[0]] if left is None else left_sizes
     return Cut(tree.attribute, tree.threshold, left, right), left_sizes + right_sizes
-
-
-def tree_to_plain(tree: Tree) -> Any:
-    """Turn a tree into plain lists; floats keep every bit in JSON."""
-    return (
-        None if tree is None else [tree.attribute, tree.threshold, tree_to_plain(tree.left), tree_to_plain(tree.right)]
-    )
-
-
-def tree_from_plain(value: Any) -> Tree:
-    """Inverse of :func:`tree_to_plain`."""
-    if value is None:
-        return None
-    attribute, threshold, left, right = value
-    return Cut(int(attribute), float(threshold), tree_from_plain(left), tree_from_plain(right))

@@ -9,7 +9,6 @@ itself is escaped too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -26,28 +25,23 @@ _NULL = "\\N"
 ANY = "*"
 
 
-def escape(value: str) -> str:
-    r"""One value's text as it stands in a label.
-
-    >>> escape("a|b"), escape("north")
-    ('a\\|b', 'north')
-    """
+def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace("|", "\\|")
 
 
 def label_of(values: Sequence[str | None]) -> str | None:
-    r"""The label of the values that a stratum holds, given in their sorted order.
+    r"""Write the values that a stratum holds, in their sorted order, as a label.
 
     >>> label_of(["east", "west", None]), label_of(["east"]), label_of([None])
     ('east|west|\\N', 'east', None)
     """
     if len(values) == 1:
-        return None if values[0] is None else escape(values[0])
-    return "|".join(_NULL if value is None else escape(value) for value in values)
+        return None if values[0] is None else _escaped(values[0])
+    return "|".join(_NULL if value is None else _escaped(value) for value in values)
 
 
 def labels_of_values(texts: pa.Array, escape_any: bool = False) -> pa.Array:
-    r"""The labels of strata that hold one value each: :func:`label_of` for all values at once.
+    r"""Write labels of strata that hold one value each: :func:`label_of` for all values at once.
 
     ``escape_any``: whether stars stand for other values, so that a value ``*`` has to be told from them.
 
@@ -61,7 +55,7 @@ def labels_of_values(texts: pa.Array, escape_any: bool = False) -> pa.Array:
 
 
 def parse_label(label: str | None) -> list[str | None]:
-    r"""The values that a label stands for.
+    r"""Read the values that a label stands for.
 
     >>> parse_label("a\\|b|\\N"), parse_label(None), parse_label("")
     (['a|b', None], [None], [''])
@@ -92,28 +86,20 @@ def parse_label(label: str | None) -> list[str | None]:
 LabelForm = Literal["exact", "list", "parent", "star"]
 
 
-@dataclass(frozen=True)
-class KeyCodes:
-    """Keys, ascending, as codes of their pattern and blocking values; ``values`` are what these stand for."""
-
-    codes: Ints
-    values: list[pa.Array]
-
-
 def label_strata(
-    keys: KeyCodes, merged: Ints, depth: Ints, keep: Bools, form: LabelForm, released_types: list[pa.DataType]
+    codes: Ints,
+    values: list[pa.Array],
+    merged: Ints,
+    depth: Ints,
+    keep: Bools,
+    form: LabelForm,
+    released_types: list[pa.DataType],
 ) -> tuple[Ints, pa.Table]:
-    """The label of each kept stratum, or -1, and the table of labels, sorted by what they say.
+    """Find the label of each kept stratum, or -1, and make the table of labels, sorted by what they say.
 
-    Args:
-        keys: all keys.
-        merged: the stratum of each.
-        depth: how many leading codes of each stratum are exact.
-        keep: which strata are released.
-        form: how merged values are said.
-        released_types: Arrow types of the released blocking columns.
+    Keys, ascending, have a code of their pattern and of each blocking value; ``values`` are what these stand for.
+    ``merged`` is the stratum of each key, ``depth`` how many leading codes of each stratum are exact.
     """
-    codes, values = keys.codes, keys.values
     first = np.unique(merged, return_index=True)[1]
     attributes = range(1, codes.shape[1])
     columns = [values[j].take(pa.array(codes[first, j])) for j in attributes]

@@ -29,7 +29,6 @@ class AlgorithmByName(Protocol):
 
     @property
     def name(self) -> str: ...
-
     @property
     def parameters(self) -> Mapping[str, Any]: ...
 
@@ -38,36 +37,21 @@ class GroupingRules(Protocol):
     """What makes the groups of a block: a spec has these, among others."""
 
     @property
-    def k(self) -> int:
-        """The least number of records of a group."""
-
+    def k(self) -> int: ...
     @property
-    def seed(self) -> int:
-        """With the block's number it makes the block's own seed."""
-
+    def seed(self) -> int: ...
     @property
     def effort(self) -> str | float:
         """The refinement by name, or its seconds."""
 
     @property
-    def algorithm(self) -> AlgorithmByName:
-        """What makes the groups, before refinement."""
-
-
-class ProtectedGroups(Protocol):
-    """Groups that hold what is demanded besides k: as they were made, and refined."""
-
-    @property
-    def plain(self) -> Ints: ...
-
-    @property
-    def refined(self) -> Ints: ...
+    def algorithm(self) -> AlgorithmByName: ...
 
 
 class Protect(Protocol):
-    """Change groups until each holds what is demanded besides k, then refine them."""
+    """Change groups until each holds what is demanded besides k; returns them so, and refined."""
 
-    def __call__(self, X: Floats, labels: Ints, k: int, *, effort: str | float, seed: int) -> ProtectedGroups: ...
+    def __call__(self, X: Floats, labels: Ints, k: int, *, effort: str | float, seed: int) -> tuple[Ints, Ints]: ...
 
 
 @dataclass(frozen=True)
@@ -126,9 +110,9 @@ def run_block(
         spec: gives k, the algorithm with its parameters, the refinement, and the seed.
         encoding: the whole file's standardization.
         scale: the standardization for refinement, steady, so that it does not tell how the file was cut into parts.
-        ticks: each quasi-identifier's exact ticks, records in input order.
-        missing: which of them are missing; the same for all records of a block.
-        block: the block's number, which with the spec's seed makes the block's own seed.
+        ticks: of records in input order.
+        missing: the same for all records of a block.
+        block: its number makes the block's own seed, with the spec's.
         protect: makes the groups hold what is demanded besides k.
         proving: whether to prove how little any groups could lose; without that, the same groups come sooner.
     """
@@ -152,7 +136,7 @@ def run_block(
         again = replace(
             outcome, labels=refined, representatives=_representatives(encoding, ticks, refined), improved=True
         )
-        lost, before = (squares_lost(encoding, scale, offsets, one.released, missing) for one in (again, outcome))
+        lost, before = (squares_lost(encoding, scale, offsets, made.released, missing) for made in (again, outcome))
         outcome = again if lost < before else outcome
     return replace(outcome, seconds=cpu_seconds() - start)
 
@@ -166,16 +150,17 @@ def _improved(
         refined, bound = refine_with_bound(measured, labels, spec.k, spec.effort, seed, proposal.certificate)
         return labels, refined, bound
     _, bound = refine_with_bound(measured, labels, spec.k, "off", seed, proposal.certificate)
-    protected = protect(measured, labels, spec.k, effort=spec.effort, seed=seed)
-    return protected.plain, protected.refined, bound
+    plain, refined = protect(measured, labels, spec.k, effort=spec.effort, seed=seed)
+    return plain, refined, bound
 
 
 def _grouped(spec: GroupingRules, Z: Floats, measured: Floats, seed: int) -> Proposal:
     """Run the spec's algorithm; of "best", the one that was."""
     info = algorithms()[spec.algorithm.name]
     if info.name == "best":
-        choice = best(Z, spec.k, seed=seed)
-        return Proposal(choice.labels, choice.chosen, tuple(sorted({one.algorithm for one in choice.tried})), None)
+        labels, tried = best(Z, spec.k, seed=seed)
+        chosen = min(tried, key=lambda run: run.refined_sse).algorithm
+        return Proposal(labels, chosen, tuple(sorted({run.algorithm for run in tried})), None)
     labels, certificate = info.run_certified(Z, spec.k, measured=measured, seed=seed, **spec.algorithm.parameters)
     return Proposal(labels, info.name, (), certificate)
 
@@ -208,7 +193,6 @@ def block_statistics(
 
 
 def _released_offsets(encoding: Encoding, released: list[NDArray[Any]]) -> Floats:
-    """Released ticks as offsets from the encoding's origins."""
     columns = zip(encoding.kinds, released, encoding.origins, strict=True)
     return np.column_stack([kind.released_offsets(ticks, origin) for kind, ticks, origin in columns])
 
@@ -219,7 +203,7 @@ def audit_row(number: int, outcome: BlockOutcome, figures: LossStatistics, stret
     return {
         "block": number,
         "records": len(outcome.labels),
-        "sse": float(figures.sse.sum()),
+        "sse": float(figures.squares[0].sum()),
         "lower_bound": outcome.lower_bound * stretch,
         "improved": outcome.improved,
         **({} if certificate is None else {"weight": certificate.weight, "bound": certificate.bound * stretch}),

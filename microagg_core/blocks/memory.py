@@ -1,18 +1,13 @@
-"""The one model of memory, by which work is cut and workers are judged: who asks how much fits asks here.
+"""The one model of memory by which work is cut: who asks how much fits asks here.
 
-What an algorithm takes besides its records is its own, and stands with it in the registry. All that is cut by these
-figures depends on the data and the spec alone, never on the cluster. The cluster is judged by them: whether a worker
-has what it needs itself, and whether what is left carries its tasks.
+What a task then needs stands with its step, and what an algorithm takes besides its records with it in the registry.
+All that is cut by these figures depends on the data and the spec alone, never on the cluster. The cluster is judged by
+them: whether a worker has what it needs itself, and whether what is left carries its tasks.
 """
 
 from __future__ import annotations
 
 import math
-
-import numpy as np
-
-from microagg_core.arrays import Ints
-from microagg_core.group.algorithms import AlgorithmInfo
 
 #: What a worker's process needs beside the rows it works on: Python with its libraries, and compiled kernels. Measured
 #: at the end of the survey of narrow rows; solvers, for k = 2 and thorough refinement, are in it.
@@ -20,10 +15,6 @@ WORKER_BASE_BYTES = 340 * 2**20
 
 #: The survey: digests of units in one run, and compared at a time by one task, 16 bytes each.
 RUN_UNITS, TASK_UNITS = 2_000_000, 2_000_000
-#: The survey of a wide part: bytes for each value of a batch (five copies), and for what is gathered of a column (a
-#: sketch and drawn records, whole from so many rows on). Measured of 3 to 300 columns: 2 MiB a column at 30,000 rows,
-#: 3.5 at 65,000, and 290 MiB with hardly a column, which is less than a worker is taken to need itself.
-_VALUE_BYTES, _COLUMN_BYTES, _COLUMN_ROWS, _SPARE_BYTES = 42, 860 * 2**10, 10_000, 48 * 2**20
 #: Blocking keys, counted in all parts, that one task merges.
 TASK_KEYS = 1_000_000
 #: What whoever works on an input part holds for each of its keys.
@@ -31,9 +22,8 @@ ROUTE_BYTES = 64
 #: Staging: rows are packed when they reach this many bytes, while a worker holds about four copies of them, and
 #: written when what is packed reaches as many as these.
 RUN_BYTES, OBJECT_BYTES = 24 * 2**20, 32 * 2**20
-#: Anonymizing: the most bytes of staged rows in one partition, and the copies that a worker holds while it works on it.
+#: Anonymizing: the most bytes of staged rows in one partition.
 PARTITION_BYTES = 24 * 2**20
-_COPIES = 6
 #: What an algorithm may take for one block, besides its rows.
 BLOCK_BYTES = 4 * PARTITION_BYTES
 #: Assembling: rows of a released file aim at this many bytes in memory.
@@ -55,28 +45,6 @@ def grown_size(size: int, whole: float, steady: float) -> int:
     (24, 48, 96)
     """
     return int(size * min(max(1.0, math.sqrt(whole / steady)), _MOST_GROWTH))
-
-
-def survey_bytes(n_columns: int, batch_rows: int, part_rows: int) -> int:
-    """Estimate the bytes that the survey of a part needs beside the worker itself, by its columns and rows.
-
-    >>> survey_bytes(300, 30_000, 30_000) // 2**20, survey_bytes(20, 30_000, 30_000)
-    (564, 0)
-    """
-    column = _VALUE_BYTES * batch_rows + _COLUMN_BYTES * min(1.0, part_rows / _COLUMN_ROWS)
-    return max(0, int(n_columns * column) - _SPARE_BYTES)
-
-
-def task_bytes(info: AlgorithmInfo, p: int, k: int, block_rows: Ints, partition_rows: Ints, row_bytes: float) -> int:
-    """What the largest task needs for its rows, and for the block that takes the algorithm most, of p attributes.
-
-    >>> import numpy as np
-    >>> from microagg_core.group.algorithms import algorithms
-    >>> task_bytes(algorithms()["mdav"], 2, 5, np.array([60, 40]), np.array([100]), 50.0) > 6 * 100 * 50
-    True
-    """
-    block = max((info.memory_bytes(int(n), p, k) for n in np.unique(block_rows)), default=0)
-    return int(_COPIES * partition_rows.max(initial=0) * row_bytes + block)
 
 
 def holds_a_worker(limit: int, usable: float) -> bool:

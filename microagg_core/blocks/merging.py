@@ -30,14 +30,8 @@ class _Strata:
 def merge_undersized(codes: Ints, rows: Ints, k: int, fixed: int = 0) -> tuple[Ints, Ints]:
     """Join keys below k with siblings until every stratum has at least k records, where that can be.
 
-    Args:
-        codes: one row a key, sorted lexicographically, one column a blocking attribute.
-        rows: records of each key.
-        k: least size.
-        fixed: leading columns that are never given up (a whole group of them may then stay below k).
-
-    Returns:
-        The stratum of each key, and the depth of each stratum; strata are numbered by their first key.
+    Keys are sorted; the ``fixed`` leading attributes are never given up, so that a whole group of them may stay below
+    k. Returns the stratum of each key, numbered by their first keys, and the depth of each stratum.
 
     >>> codes = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     >>> merge_undersized(codes, np.array([5, 1, 9, 3]), k=3)
@@ -72,7 +66,7 @@ def merge_some(codes: Ints, rows: Ints, k: int, chosen: Bools, fixed: int = 0) -
 
 
 def _join_siblings(strata: _Strata, codes: Ints, k: int, depth: int, joined: Ints) -> _Strata:
-    """One round: strata that share their first ``depth`` attributes join; ``joined`` notes the key each went to."""
+    """Join strata that share their first ``depth`` attributes; ``joined`` notes the key that each went to."""
     group = prefix_groups(codes[strata.first, :depth])
     members = np.bincount(group)
     is_small = np.minimum.reduceat(strata.rows, np.cumsum(members) - members) < k
@@ -89,7 +83,7 @@ def _join_siblings(strata: _Strata, codes: Ints, k: int, depth: int, joined: Int
 
 
 def prefix_groups(prefixes: Ints) -> Ints:
-    """The number of each row's group: rows in ascending order share a group with those before that are equal.
+    """Number groups of equal rows, which are in ascending order.
 
     >>> prefix_groups(np.array([[0, 1], [0, 1], [2, 0]])).tolist()
     [0, 0, 1]
@@ -103,10 +97,9 @@ def prefix_groups(prefixes: Ints) -> Ints:
 
 
 def _join_smallest(firsts: list[int], rows: list[int], k: int) -> list[tuple[int, int, list[int]]]:
-    """While the smallest is below k, it joins the next smallest; equal sizes go by key order.
+    """Join the smallest with the next smallest while it is below k; equal sizes go by key order.
 
-    Returns:
-        What was joined: its first key, its records, and the first keys of those that it took in.
+    Of what was joined: its first key, its records, and the first keys of those that it took in.
     """
     heap: list[tuple[int, int, list[int]]] = [(size, first, []) for first, size in zip(firsts, rows, strict=True)]
     heapq.heapify(heap)

@@ -14,17 +14,66 @@ import pyarrow as pa
 
 from microagg_core.arrays import Floats, Ints
 from microagg_core.blocks.cuts import Tree, count_leaves
-from microagg_core.blocks.memory import BLOCK_BYTES, PARTITION_BYTES, ROUTE_BYTES, task_bytes
-from microagg_core.blocks.outline import FILE_COUNT, FILE_FIRST, Outline
+from microagg_core.blocks.memory import BLOCK_BYTES, PARTITION_BYTES, ROUTE_BYTES
 from microagg_core.blocks.packing import assign_files, pack_blocks, rows_per_file
 from microagg_core.blocks.routes import SUPPRESSED, Routes
 from microagg_core.blocks.strata import Strata
 from microagg_core.errors import DataError
 from microagg_core.group.algorithms import AlgorithmInfo
+from microagg_core.plain import PlainFloats, PlainInts
 
 #: Blocks are cut so that the algorithm's model stays below this, where the spec says nothing else.
 _BLOCK_SECONDS = 20.0
 _LEAST_DEFAULT = 1000
+FILE_FIRST, FILE_COUNT = "file_first", "file_count"
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What every worker knows of a plan, whatever it works on; it does not grow with the number of blocks."""
+
+    #: Under which no two keys share a hash.
+    hash_seed: int
+    n_blocks: int
+    n_files: int
+    #: Records that are not released now, for whatever reason, and those of them that are withheld for good.
+    withheld_rows: int
+    suppressed_rows: int
+    #: The first block of each partition; a partition's blocks follow each other.
+    first_blocks: PlainInts
+    #: Records of each partition, and what its blocks take by the algorithm's model.
+    rows: PlainInts
+    seconds: PlainFloats
+    #: The cuts of strata that are too large for one block.
+    trees: dict[int, Tree]
+
+    @property
+    def n_partitions(self) -> int:
+        return len(self.rows)
+
+    def partitions_of(self, blocks: Ints) -> Ints:
+        least, greatest = (int(blocks.min()), int(blocks.max())) if len(blocks) else (0, 0)
+        if greatest - least >= len(blocks):
+            return np.searchsorted(self.first_blocks, blocks, side="right") - 1
+        # Many records of few blocks: each block is looked for once.
+        partition = np.searchsorted(self.first_blocks, np.arange(least, greatest + 1), side="right") - 1
+        return partition[blocks - least]
+
+
+@dataclass(frozen=True)
+class PartitionBlocks:
+    """The blocks of one partition: released blocking values, and the files that their rows go to."""
+
+    first_block: int
+    table: pa.Table
+
+    def labels(self, blocks: Ints) -> pa.Table:
+        return self.table.drop_columns([FILE_FIRST, FILE_COUNT]).take(pa.array(blocks - self.first_block))
+
+    def files(self, blocks: Ints) -> tuple[Ints, Ints]:
+        """Find the first file of each record's label, and how many files the label fills."""
+        first, count = (np.asarray(self.table[name])[blocks - self.first_block] for name in (FILE_FIRST, FILE_COUNT))
+        return first, count
 
 
 @dataclass(frozen=True)
@@ -43,21 +92,17 @@ class BlockPlan:
 
     @property
     def n_blocks(self) -> int:
-        """Number of blocks."""
         return len(self.block_rows)
 
     @property
     def n_partitions(self) -> int:
-        """Number of Dask partitions."""
         return int(self.block_partition.max(initial=-1)) + 1
 
     @property
     def n_files(self) -> int:
-        """Number of released files."""
         return int((self.file_first + self.file_count).max(initial=0))
 
     def outline(self) -> Outline:
-        """Take what every worker knows of the plan."""
         return Outline(
             hash_seed=self.strata.hash_seed,
             n_blocks=self.n_blocks,
@@ -86,11 +131,13 @@ class BlockPlan:
         values = {name: labels[name].take(pa.array(label)) for name in labels.column_names if name != "label"}
         return pa.table({**values, FILE_FIRST: self.file_first[label], FILE_COUNT: self.file_count[label]})
 
-    def task_bytes(self, info: AlgorithmInfo, p: int, k: int, row_bytes: float) -> int:
-        """Estimate what the largest task needs for its rows."""
-        keys = min(len(self.strata.key_hashes), self.strata.withheld_rows + int(self.strata.rows.sum()))
-        of_rows = task_bytes(info, p, k, self.block_rows, self.rows_of_partitions(), row_bytes)
-        return max(of_rows, ROUTE_BYTES * keys)
+    def block_bytes(self, info: AlgorithmInfo, p: int, k: int) -> int:
+        """Estimate what the algorithm needs for the block that takes it most, of p attributes."""
+        return max((info.memory_bytes(int(n), p, k) for n in np.unique(self.block_rows)), default=0)
+
+    def route_bytes(self) -> int:
+        """Estimate what the routes of an input part with all keys take."""
+        return ROUTE_BYTES * min(len(self.strata.key_hashes), self.strata.withheld_rows + int(self.strata.rows.sum()))
 
     def rows_of_partitions(self) -> Ints:
         rows = np.bincount(self.block_partition, weights=self.block_rows, minlength=self.n_partitions)
@@ -98,7 +145,7 @@ class BlockPlan:
 
 
 def default_max_records(info: AlgorithmInfo, p: int, k: int, row_bytes: float) -> int:
-    """The largest block that the algorithm's model and a partition's memory allow.
+    """Find the largest block that the algorithm's model and a partition's memory allow.
 
     >>> from microagg_core.group.algorithms import algorithms
     >>> default_max_records(algorithms()["mdav"], 4, 5, 100.0) >= 10_000
@@ -126,11 +173,7 @@ def plan_blocks(
     max_records: int,
     released: pa.Schema,
 ) -> BlockPlan:
-    """Number the blocks, pack them into partitions, and give every label its files.
-
-    Raises:
-        DataError: a block has more records than the algorithm can take.
-    """
+    """Number the blocks, pack them into partitions, and give every label its files."""
     leaves = np.ones(len(strata.rows), dtype=np.int64)
     for number, tree in trees.items():
         leaves[number] = count_leaves(tree)

@@ -42,18 +42,15 @@ def missing_pattern(missing: Bools) -> UInt64s:
 
 @dataclass(frozen=True)
 class Routes:
-    """Where the records of some keys go.
+    """Where the records of some keys go."""
 
-    Attributes:
-        hashes: of the keys, ascending.
-        stratum: of each key, or ``SUPPRESSED``.
-        first_block: the first block of the stratum; its other blocks follow.
-        labels: the released blocking values of each key, ``b0``, ``b1``, ...
-    """
-
+    #: Of the keys, ascending.
     hashes: UInt64s
+    #: Of each key, or ``SUPPRESSED``.
     stratum: Ints
+    #: The first block of the stratum; its other blocks follow.
     first_block: Ints
+    #: The released blocking values of each key, ``b0``, ``b1``, ...
     labels: pa.Table
 
     @cached_property
@@ -65,11 +62,7 @@ class Routes:
         return self._index.get_indexer(pd.Index(hashes)).astype(np.int64)
 
     def places_of(self, hashes: UInt64s) -> Ints:
-        """The same, of records that all have a key.
-
-        Raises:
-            DataError: a key that was not there when the input was surveyed.
-        """
+        """Find the places of records that all have a key, unless the input changed since it was surveyed."""
         place = self.find(hashes)
         if (place == SUPPRESSED).any():
             raise DataError(
@@ -90,15 +83,13 @@ class Routes:
 
     def among(self, hashes: UInt64s) -> Routes:
         """Select the keys that have one of these hashes."""
-        mine = np.flatnonzero(np.isin(self.hashes, hashes))
-        some = self.labels.take(pa.array(mine))
-        return Routes(self.hashes[mine], self.stratum[mine], self.first_block[mine], some)
+        keys = np.flatnonzero(np.isin(self.hashes, hashes))
+        labels = self.labels.take(pa.array(keys))
+        return Routes(self.hashes[keys], self.stratum[keys], self.first_block[keys], labels)
 
     def to_table(self) -> pa.Table:
-        numbers = pa.table({_HASH: self.hashes, _STRATUM: self.stratum, _FIRST_BLOCK: self.first_block})
-        for name in self.labels.column_names:
-            numbers = numbers.append_column(name, self.labels[name])
-        return numbers
+        labels = dict(zip(self.labels.column_names, self.labels.columns, strict=True))
+        return pa.table({_HASH: self.hashes, _STRATUM: self.stratum, _FIRST_BLOCK: self.first_block, **labels})
 
     @classmethod
     def from_table(cls, table: pa.Table) -> Routes:
@@ -107,6 +98,6 @@ class Routes:
         return cls(hashes, stratum, first_block, table.drop_columns([_HASH, _STRATUM, _FIRST_BLOCK]))
 
     @classmethod
-    def joined(cls, some: Iterable[Routes]) -> Routes:
-        """Routes of ascending ranges of hashes together."""
-        return cls.from_table(pa.concat_tables([one.to_table() for one in some]).combine_chunks())
+    def joined(cls, ranges: Iterable[Routes]) -> Routes:
+        """Join routes of ascending ranges of hashes."""
+        return cls.from_table(pa.concat_tables([routes.to_table() for routes in ranges]).combine_chunks())

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from microagg_core.arrays import Bools, Ints, UInt64s
-from microagg_core.blocks.labels import KeyCodes, LabelForm, label_strata
+from microagg_core.blocks.labels import LabelForm, label_strata
 from microagg_core.blocks.merging import merge_some
 from microagg_core.blocks.routes import SUPPRESSED, hash_keys
-from microagg_core.blocks.withholding import CountedKeys, Holding, keys_that_go, withhold_enough
+from microagg_core.blocks.withholding import CountedKeys, keys_that_go, withhold_enough
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.ordering import distinct_in_order
 from microagg_core.errors import DataError, InternalError
@@ -28,36 +28,31 @@ LEAST_LABELLED = 50
 
 @dataclass(frozen=True)
 class Strata:
-    """Keys and what they became.
+    """Keys and what they became."""
 
-    Attributes:
-        key_hashes: hash of each key, ascending; the way a record finds its stratum.
-        stratum_of_hash: the stratum of the key with that hash, or ``SUPPRESSED``.
-        hash_seed: the seed under which no two keys share a hash.
-        rows, pattern, label, depth: of each stratum; ``pattern`` has a bit for each missing quasi-identifier.
-        n_keys: keys in each stratum.
-        labels: released blocking values, one row a label.
-        suppressed_keys, suppressed_rows: what is withheld for good.
-        undersized_keys: keys that had fewer than k records.
-        added_rows: what is withheld only so that the rest of it cannot be computed from totals.
-        withheld_patterns: patterns of missing values with fewer than k records in some key, and those records.
-        held_keys, held_rows: what waits for a later night of a series.
-    """
-
+    #: The hash of each key, ascending, by which a record finds its stratum; and that, or ``SUPPRESSED``.
     key_hashes: UInt64s
     stratum_of_hash: Ints
+    #: Under which no two keys share a hash.
     hash_seed: int
+    #: Of each stratum; a pattern has a bit for each missing quasi-identifier.
     rows: Ints
     pattern: UInt64s
     label: Ints
     depth: Ints
     n_keys: Ints
+    #: Released blocking values, one row a label.
     labels: pa.Table
+    #: What is withheld for good.
     suppressed_keys: int
     suppressed_rows: int
+    #: Keys that had fewer than k records.
     undersized_keys: int
+    #: What is withheld only so that the rest of it cannot be computed from totals.
     added_rows: int = 0
+    #: Patterns of missing values with fewer than k records in some key, and those records.
     withheld_patterns: tuple[tuple[int, int], ...] = ()
+    #: What waits for a later night of a series.
     held_keys: int = 0
     held_rows: int = 0
 
@@ -71,7 +66,6 @@ class Strata:
         return replace(held, suppressed_keys=0, suppressed_rows=0, withheld_patterns=())
 
     def rows_of_labels(self) -> Ints:
-        """Released records under each label."""
         return np.bincount(self.label, weights=self.rows, minlength=self.labels.num_rows).astype(np.int64)
 
 
@@ -86,19 +80,12 @@ class StrataRules:
 
 
 def plan_strata(
-    keys: pa.Table, rules: StrataRules, released_types: list[pa.DataType], hold: Holding | None = None
+    keys: pa.Table, rules: StrataRules, released_types: list[pa.DataType], hold_until: int | None = None
 ) -> Strata:
     """Turn counted keys into strata.
 
-    Args:
-        keys: columns ``pattern``, ``b0`` .. (blocking values, typed) and ``rows``, one row a key; and ``waited`` in a
-            night of a series, which may have no stratum at all.
-        rules: what becomes of keys with fewer than k records, and how that is said.
-        released_types: Arrow types of the released blocking columns.
-        hold: for how many records the keys of a night wait.
-
-    Raises:
-        DataError: nothing reaches k, or a key is below k where that is an error, or too much would be withheld.
+    The table of keys has columns ``pattern``, ``b0`` .. (blocking values, typed) and ``rows``, one row a key; and
+    ``waited`` in a night of a series, which may have no stratum at all, and whose keys wait for ``hold_until`` records.
     """
     k, undersized = rules.k, rules.undersized
     blocking = [one_array(c) for name, c in zip(keys.column_names, keys.columns, strict=True) if name.startswith("b")]
@@ -109,7 +96,7 @@ def plan_strata(
     codes, rows, pattern = codes[order], rows[order], pattern[order]
     is_night = "waited" in keys.column_names
     waited = np.asarray(keys["waited"])[order] if is_night else np.zeros_like(rows)
-    by_itself, merging = keys_that_go(rows, waited, k, hold)
+    by_itself, merging = keys_that_go(rows, waited, k, hold_until)
     _refuse_undersized(rows, rules)
     if undersized == "merge":
         merged, depth = merge_some(codes, rows, k, merging, fixed=1)
@@ -127,7 +114,7 @@ def plan_strata(
             "use a smaller k, fewer blocking columns, or undersized: merge"
         )
     form: LabelForm = rules.labels if undersized == "merge" else "exact"
-    label_ids, labels = label_strata(KeyCodes(codes, values), merged, depth, keep, form, released_types)
+    label_ids, labels = label_strata(codes, values, merged, depth, keep, form, released_types)
     strata = _ordered(blocking, order, pattern, merged, merged_rows, keep, depth, label_ids, labels, k, rows)
     strata = replace(
         strata,

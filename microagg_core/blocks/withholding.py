@@ -42,16 +42,10 @@ class CountedKeys:
 
 
 def withhold_enough(keys: CountedKeys, keep: Bools, k: int, levels: Iterable[int]) -> Bools:
-    """Which strata are still released, once what is withheld of them tells of nobody.
+    """Find the strata that are still released, once what is withheld tells of nobody.
 
-    Args:
-        keys: all keys.
-        keep: of each stratum, whether it has k records.
-        k: least number of records.
-        levels: a cell is what shares so many leading blocking values; 0 is the whole file.
-
-    Raises:
-        DataError: too much would be withheld beside what is below k.
+    ``keep`` says which have k records. A cell is what shares as many leading blocking values as one of the ``levels``
+    says; 0 is the whole file.
 
     >>> codes = np.array([[0, 0], [0, 1], [0, 2], [0, 3]])
     >>> keys = CountedKeys(codes, np.zeros(4, np.uint64), np.array([1, 9, 5, 85]), np.arange(4), np.full(4, 2))
@@ -124,29 +118,18 @@ def _refuse_too_much(rows: Ints, keep: Bools, less: Bools, k: int, are_labels_kn
         )
 
 
-@dataclass(frozen=True)
-class Holding:
-    """For how many arrivals a blocking key waits."""
+def keys_that_go(rows: Ints, waited: Ints, k: int, hold_until: int | None) -> tuple[Bools, Bools]:
+    """Find the keys that are released by themselves tonight, and those that may be merged; the rest waits.
 
-    #: With so many records a key is released by itself.
-    until: int
-
-
-def keys_that_go(rows: Ints, waited: Ints, k: int, hold: Holding | None) -> tuple[Bools, Bools]:
-    """Which keys are released by themselves tonight, and which may be merged among themselves; the rest waits.
-
-    Args:
-        rows: records of each key.
-        waited: how many of them have waited long enough.
-        k: least number of records.
-        hold: None where no key waits: then all may be merged.
+    With ``hold_until`` records a key is released by itself; ``waited`` is how many of its records have waited long
+    enough. None where no key waits: then all may be merged.
 
     >>> rows, waited = np.array([60, 2, 9, 4]), np.array([0, 1, 0, 2])
-    >>> by_itself, merging = keys_that_go(rows, waited, 3, Holding(until=60))
+    >>> by_itself, merging = keys_that_go(rows, waited, 3, 60)
     >>> by_itself.tolist(), merging.tolist()
     ([True, False, False, False], [False, True, False, True])
     """
-    if hold is None:
+    if hold_until is None:
         return np.zeros(len(rows), dtype=np.bool_), np.ones(len(rows), dtype=np.bool_)
-    by_itself = rows >= max(hold.until, k)
+    by_itself = rows >= max(hold_until, k)
     return by_itself, ~by_itself & (waited > 0)

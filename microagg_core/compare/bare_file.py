@@ -20,15 +20,15 @@ import pandas as pd
 import pyarrow as pa
 
 from microagg_core.compare.grid import chosen_algorithms, refuse_small_k
-from microagg_core.data.formats.reading import input_format, list_input, read_part
+from microagg_core.data.formats.reading import list_input, read_part
 from microagg_core.data.kinds.encoding import QuasiIdentifiers
 from microagg_core.data.kinds.registry import kind_for
-from microagg_core.data.places import Input
 from microagg_core.errors import DataError, MicroaggError, SpecError
 from microagg_core.group.algorithms import AlgorithmInfo
 from microagg_core.group.metrics.losses import losses
 from microagg_core.group.metrics.statistics import significant
 from microagg_core.plain import to_plain
+from microagg_core.profile.reading import understood
 
 #: Algorithms whose model says that they would take longer are left out, unless they were asked for by name.
 PATIENCE_SECONDS = 60.0
@@ -112,19 +112,18 @@ def _less(first: Outcome, other: Outcome) -> str:
 
 def read_columns(url: str, names: Sequence[str]) -> pd.DataFrame:
     """Read the named columns of a file (all that have a mean, where none is named)."""
-    form, source = input_format(Input(url=url)), Input(url=url)
-    source = form.with_guessed_types(source)
-    listing = list_input(source)
-    schema = listing.schema
+    understanding = understood(url)
+    sample, source = understanding.sample, understanding.source
+    schema = sample.table.schema
     unknown = [name for name in names if name not in schema.names]
     if unknown:
         raise SpecError(f"--quasi-identifiers: {url} has no column {unknown[0]!r}; it has {', '.join(schema.names)}")
     wanted = tuple(names) or tuple(f.name for f in schema if _is_compared(f.type))
     if not wanted:
         raise DataError(f"{url} has no column of numbers or dates to compare algorithms on")
-    tables = [t for part in listing.parts for t in read_part(part, source, wanted)]
-    if not tables:
-        raise DataError(f"{url} has no records")
+    tables = [sample.table.select(wanted)]
+    if not sample.is_whole:
+        tables = [rows for part in list_input(source).parts for rows in read_part(part, source, wanted)]
     table: pd.DataFrame = pa.concat_tables(tables).to_pandas(types_mapper=pd.ArrowDtype)
     return table
 

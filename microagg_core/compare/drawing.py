@@ -23,7 +23,6 @@ import pyarrow as pa
 from microagg_core.arrays import Floats, Ints
 from microagg_core.blocks.cuts import next_cut
 from microagg_core.blocks.strata import Strata, StrataRules, plan_strata
-from microagg_core.blocks.withholding import Holding
 from microagg_core.compare.grid import Budget, Setting
 from microagg_core.compiling import grouping_parts, needed_parts
 from microagg_core.errors import DataError
@@ -103,7 +102,7 @@ class Surveyed:
     #: Reads what the survey sampled.
     done: StepsDone
     #: Which records of a first night wait for more.
-    hold: Holding | None = None
+    hold_until: int | None = None
 
     @cached_property
     def samples(self) -> list[tuple[int, PartSample]]:
@@ -150,7 +149,9 @@ class _Drawing:
         spec, schema = known.context.spec, known.context.schema
         released = {c.name: t for c, t in zip(schema.released, schema.released_types, strict=True)}
         rules = StrataRules(k, spec.blocks.undersized, spec.blocks.labels, spec.blocks.totals_known)
-        self._strata: Strata = plan_strata(known.keys, rules, [released[c.name] for c in schema.blocking], known.hold)
+        self._strata: Strata = plan_strata(
+            known.keys, rules, [released[c.name] for c in schema.blocking], known.hold_until
+        )
         self._known, self._spec, self._k, self._budget = known, spec, k, budget
         self._p = len(known.context.kinds)
         self._whole: dict[int | None, _Sized | None] = {}

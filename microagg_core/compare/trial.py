@@ -234,7 +234,7 @@ class _Trying:
             of_blocks.append(outcome.released)
         could_be_lost = np.sum(~self.missing & (np.array(self.scale.deviations) > 0), axis=1)
         squares = np.add.reduceat(could_be_lost, self.first)
-        lost = np.array([float(of_block.sse.sum()) for of_block in statistics])
+        lost = np.array([float(of_block.squares[0].sum()) for of_block in statistics])
         exposure = self._exposure([np.concatenate(column) for column in zip(*of_blocks, strict=True)])
         setting, draft = self.trial.setting, self.draft
         expected = Expected(
@@ -387,8 +387,8 @@ class _Trying:
 
 def _by_chance(exposure: Exposure) -> float | None:
     """Compute what somebody links rightly who takes any record of the label that misses the same values."""
-    own = exposure.sought.own
-    return share(float(exposure.sought.candidates.by_chance(own).sum()), len(own)) if len(own) else None
+    own = exposure.own
+    return share(float(exposure.all_candidates.by_chance(own).sum()), len(own)) if len(own) else None
 
 
 def _stand_alone(exposure: Exposure) -> Bools:

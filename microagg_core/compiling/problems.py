@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Floats
-from microagg_core.compiling.compilation import stamp
+from microagg_core.compiling import stamp
 from microagg_core.errors import sanitized
 from microagg_core.group.algorithms import AlgorithmInfo, algorithms
 from microagg_core.kernels.machine_code.code_cache import not_kept

@@ -21,15 +21,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from microagg_core.arrays import Floats
 from microagg_core.data.kinds.contract import Claim, Kind
 from microagg_core.group.metrics.figures import AttributeFigures, CorrelationChange, Figures
 from microagg_core.group.metrics.losses import percent
 from microagg_core.group.metrics.moments import Moments
 from microagg_core.group.metrics.statistics import (
     LossStatistics,
-    TopTwo,
     attribute_losses,
-    correlation_change,
     correlation_changes,
     losses_of,
     significant,
@@ -45,9 +44,6 @@ _FREE_FOR_TOTALS = 7
 _FREE_FOR_ATTRIBUTES = 50
 
 
-# --- The rule of dominance -----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Dominated:
     """A sum over groups, with what the two that contribute most make of it."""
@@ -58,11 +54,7 @@ class Dominated:
 
     @property
     def lacking(self) -> float:
-        """Shortfall of the rest from the rule; as much has to be hidden by rounding.
-
-        >>> round(Dominated(10.0, 8.0, 1.5).lacking, 6), Dominated(20.0, 8.0, 1.5).lacking
-        (7.9, 0.0)
-        """
+        """Shortfall of the rest from the rule; as much has to be hidden by rounding."""
         rest = max(self.total - self.first - self.second, 0.0)
         return max(REST_OF_LARGEST * self.first - rest, 0.0)
 
@@ -87,11 +79,7 @@ class Rounded:
         return cls(round(value, decimals), float(f"{within + 0.5 * 10.0**-decimals:.2g}"))
 
     def percent_of(self, whole: Rounded) -> Rounded:
-        """Compute a loss in percent, with no more digits than both sides give it.
-
-        >>> Rounded(1.0).percent_of(Rounded(8.0))
-        Rounded(value=12.5, within=0.0)
-        """
+        """Compute a loss in percent, with no more digits than both sides give it."""
         value = percent(self.value, whole.value)
         relative = whole.within / whole.value if whole.value else 0.0
         return Rounded.computed(value, percent(self.within, whole.value) * (1 + relative) + value * relative)
@@ -139,9 +127,6 @@ def to_digits(value: float, digits: int, direction: str = decimal.ROUND_HALF_EVE
     if not math.isfinite(value):
         return value
     return float(decimal.Context(prec=digits, rounding=direction).plus(decimal.Decimal(value)))
-
-
-# --- Figures -------------------------------------------------------------------------------------------------
 
 
 def published_figures(
@@ -208,9 +193,6 @@ def _given(looked: _Looked) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in given.items()}
 
 
-# --- Attributes ----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class _Attribute:
     """What is published of an attribute, and what totals may tell of it.
@@ -227,15 +209,14 @@ class _Attribute:
 
 
 def _attributes(statistics: LossStatistics) -> list[_Attribute]:
-    largest, before, attributes = statistics.largest, statistics.before, []
-    for j, losses in enumerate(attribute_losses(statistics)):
+    before, losses, attributes = statistics.before, attribute_losses(statistics), []
+    for j in range(len(before.n)):
         sst, to_sum = float(before.squares[j, j]), max(float(before.n[j, j]), 1.0) * math.sqrt(2.0)
-        squares = _dominated(float(statistics.sse[j]), largest.sse, j)
-        differences = _dominated(float(statistics.absolute[j]), largest.absolute, j)
-        l_sse = hiding(losses.l_sse, percent(squares.lacking, sst))
-        il1s = hiding(losses.il1s, differences.lacking / to_sum)
+        squares, differences = (_dominated(sums, j) for sums in (statistics.squares, statistics.differences))
+        l_sse = hiding(losses["l_sse"][j], percent(squares.lacking, sst))
+        il1s = hiding(losses["il1s"][j], differences.lacking / to_sum)
         # The released variance is there to be computed: the share that is kept of it tells the sum of squares as well.
-        kept = None if squares.lacking else hiding(losses.variance_kept, 0.0)
+        kept = None if squares.lacking else hiding(losses["variance_kept"][j], 0.0)
         attributes.append(
             _Attribute(
                 figures={"l_sse": l_sse, "il1s": il1s, "variance_kept": kept},
@@ -248,8 +229,9 @@ def _attributes(statistics: LossStatistics) -> list[_Attribute]:
     return attributes
 
 
-def _dominated(total: float, largest: TopTwo, place: int) -> Dominated:
-    return Dominated(total, float(largest.first[place]), float(largest.second[place]))
+def _dominated(sums: Floats, place: int, total: float | None = None) -> Dominated:
+    own, first, second = sums[:, place].tolist()
+    return Dominated(own if total is None else total, first, second)
 
 
 def _as_told(figure: Rounded | None, unit: float, true: Dominated) -> Rounded:
@@ -279,27 +261,24 @@ def _mean(kind: Kind, after: Moments) -> float | str:
 
 
 def _squared(deviation: float) -> float | None:
-    """Square a deviation; None where no float is large enough, since JSON has no infinity."""
+    """Square a deviation; None where it is beyond the greatest float, since JSON has no infinity."""
     squared = deviation * deviation
     return significant(squared) if math.isfinite(squared) else None
 
 
-# --- Totals --------------------------------------------------------------------------------------------------
-
-
 def _totals(statistics: LossStatistics, attributes: Sequence[_Attribute]) -> dict[str, Rounded | None]:
-    losses, largest = losses_of(statistics), statistics.largest.whole
+    losses, whole = losses_of(statistics), statistics.whole
     # Less what is published of the other attributes, a total is a figure of those that one group dominates.
-    lacking = _dominated(losses.sse, largest, 0).lacking
+    lacking = _dominated(whole, 0, losses.sse).lacking
     if any(attribute.is_dominated for attribute in attributes):
         lacking = sum(attribute.lacking for attribute in attributes)
     sse = _added([a.sse for a in attributes] or [Rounded(losses.sse)], lacking)
     lossy = [attribute.absolute for attribute in attributes if attribute.absolute.value]
     # Where one attribute alone loses anything, distances are its differences.
     sde = lossy[0] if len(lossy) == 1 else Rounded(losses.sde)
-    sde_or_none = _added([sde], 0.0 if sde.within else _dominated(losses.sde, largest, 1).lacking)
+    sde_or_none = _added([sde], 0.0 if sde.within else _dominated(whole, 1).lacking)
     # Of the distances from the file's mean, those of what is released are there to be computed.
-    sdt = hiding(losses.sdt, _dominated(abs(losses.sdt - statistics.sdt_after), largest, 2).lacking)
+    sdt = hiding(losses.sdt, _dominated(whole, 2, abs(losses.sdt - statistics.sdt_after)).lacking)
     return {
         "sse": sse,
         "sst": Rounded.computed(losses.sst, 0.0),
@@ -326,9 +305,6 @@ def _percent(part: Rounded | None, true_part: float, whole: Rounded | None, true
     return hiding(percent(true_part, true_whole), 0.0)
 
 
-# --- What is proved ------------------------------------------------------------------------------------------
-
-
 def _bound(statistics: LossStatistics, proved: Figures, totals: _Looked) -> dict[str, Rounded | None]:
     """Publish the lower bound, if no group dominates it, and what follows from it and the loss.
 
@@ -337,7 +313,7 @@ def _bound(statistics: LossStatistics, proved: Figures, totals: _Looked) -> dict
     """
     if proved.lower_bound is None:
         return {}
-    squares = _dominated(proved.lower_bound, statistics.largest.whole, 0)
+    squares = _dominated(statistics.whole, 0, proved.lower_bound)
     bound, sse = None, totals["sse"]
     if sse is not None and not sse.within:
         bound = Rounded(proved.lower_bound)
@@ -358,9 +334,6 @@ def _still_proved(proved: Figures, bound: _Looked) -> Figures:
     return Figures.model_validate(told | _given({name: bound[name] for name in bound.keys() - {"certificate"}}))
 
 
-# --- Correlations --------------------------------------------------------------------------------------------
-
-
 def _correlations(statistics: LossStatistics) -> dict[str, Rounded | None]:
     """Publish the changes, as far as they do not tell the groups that move each pair's correlation most.
 
@@ -369,11 +342,11 @@ def _correlations(statistics: LossStatistics) -> dict[str, Rounded | None]:
     change, places = correlation_changes(statistics)
     if not len(change):
         return {}
-    before, largest, lacking = statistics.before, statistics.largest, []
-    squares = [_dominated(sse, largest.sse, j).lacking for j, sse in enumerate(statistics.sse.tolist())]
+    before, lacking = statistics.before, []
+    squares = [_dominated(statistics.squares, j).lacking for j in range(len(before.n))]
     for place, i, j in zip(places.tolist(), *(of[places] for of in np.triu_indices(len(squares), 1)), strict=True):
         of_i, of_j = before.squares[i, j], before.squares[j, i]
-        products = _dominated(float(largest.crossed[place]), largest.products, place).lacking / math.sqrt(of_i * of_j)
+        products = _dominated(statistics.products, place).lacking / math.sqrt(of_i * of_j)
         lacking.append(products + (squares[i] / of_i + squares[j] / of_j) / 2)
     return {
         "mean": hiding_decimals(float(change.mean()), max(lacking) / len(change)),
@@ -382,5 +355,5 @@ def _correlations(statistics: LossStatistics) -> dict[str, Rounded | None]:
 
 
 def _change(statistics: LossStatistics, changes: _Looked) -> CorrelationChange:
-    counted = correlation_change(statistics)
-    return CorrelationChange.model_validate({"pairs": counted.pairs, "left_out": counted.left_out, **_given(changes)})
+    pairs, p = len(correlation_changes(statistics)[0]), len(statistics.before.n)
+    return CorrelationChange.model_validate({"pairs": pairs, "left_out": p * (p - 1) // 2 - pairs, **_given(changes)})

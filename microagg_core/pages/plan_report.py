@@ -15,6 +15,7 @@ from microagg_core.group.metrics.statistics import significant
 from microagg_core.release.pages.promises import pooling_words
 from microagg_core.release.pages.words import TEXT_TYPES
 from microagg_core.release.planned import Planned
+from microagg_core.release.planning import task_bytes
 from microagg_core.release.sizing.forecast import Forecast
 
 #: Blocks that are named one by one.
@@ -179,7 +180,7 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
         files=plan.n_files,
         max_records=plan.max_records,
         seconds=significant(float(plan.block_seconds.sum())),
-        task_bytes=plan.task_bytes(info, len(planned.context.kinds), spec.k, planned.survey.row_bytes),
+        task_bytes=task_bytes(plan, info, len(planned.context.kinds), spec.k, planned.survey.row_bytes),
         largest=_lines(plan, spec.k, largest),
         changed=_lines(plan, spec.k, changed[:_CHANGED]),
         n_changed=len(changed),

@@ -5,14 +5,16 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from microagg_core.data.formats.reading import count_rows
 from microagg_core.data.places import Input
+from microagg_core.data.tables.types import is_text
 from microagg_core.profile.columns import ColumnProfile, profiled
-from microagg_core.profile.proposals import ProfiledRows, RoleProposal, proposed_roles, without_refusals
+from microagg_core.profile.proposals import RoleProposal, look_at_rows, proposed_roles, without_refusals
 from microagg_core.profile.reading import Understanding, understood
 from microagg_core.store.inputs import input_files
 from microagg_core.store.urls import shown
@@ -23,8 +25,6 @@ FORMAT_VERSION = 1
 @dataclass(frozen=True)
 class FileProfile:
     source: Input
-    #: Its columns in the types that they are read in.
-    schema: pa.Schema
     #: Rows of the input, about that many where not all were counted; and which of them were looked at, in words.
     n_rows: int
     is_counted: bool
@@ -56,13 +56,7 @@ def profile_of(
     encoding: str | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> FileProfile:
-    """The profile of the file or files at a URL or glob.
-
-    Raises:
-        SpecError: the URL cannot stand in a spec.
-        StorageError: nothing there, or not readable.
-        DataError: what is there is not understood; the sentence says where.
-    """
+    """The profile of the file or files at a URL or glob."""
     understanding = understood(url, delimiter, encoding, storage_options)
     sample = understanding.sample
     columns = [
@@ -73,11 +67,12 @@ def profile_of(
     n_rows, is_counted = _rows(understanding)
     return FileProfile(
         understanding.source,
-        sample.table.schema,
         n_rows,
         is_counted,
         sample.in_words(),
-        without_refusals(proposed_roles(columns, sample.table), ProfiledRows(sample.table, understanding.source)),
+        without_refusals(
+            proposed_roles(columns, sample.table), partial(look_at_rows, understanding.source, sample.table)
+        ),
         understanding.encoding_reason,
     )
 
@@ -86,7 +81,7 @@ def _type_name(understanding: Understanding, field: pa.Field) -> str:
     """Name the type as a spec does, of a CSV column, or as Arrow does."""
     if understanding.source.format == "csv":
         return understanding.source.csv.types.get(field.name, "text")
-    return "text" if pa.types.is_string(field.type) or pa.types.is_large_string(field.type) else str(field.type)
+    return "text" if is_text(field.type) else str(field.type)
 
 
 def _rows(understanding: Understanding) -> tuple[int, bool]:
@@ -99,8 +94,6 @@ def _rows(understanding: Understanding) -> tuple[int, bool]:
     n_bytes = sum(file.size or 0 for file in input_files(source.url, source.storage_options))
     return round(n_bytes / understanding.row_bytes), False
 
-
-# --- In words ---------------------------------------------------------------------------------------------------
 
 #: Of a terminal.
 WIDTH = 80

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,6 @@ from microagg_core.profile.columns import ColumnProfile
 from microagg_core.profile.notations import CODES
 from microagg_core.release.planning import FirstLook, look_at
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.spec.starter import STARTER_K
 
 #: What words in names mean, in the order in which they count. A word counts if it is one of a name's own;
 #: a word of five letters or more also as the beginning or end of one (birthyear, netincome).
@@ -99,8 +99,6 @@ def _means(word: str, table: frozenset[str]) -> bool:
     return is_number_of or any(len(w) >= _LEAST_LETTERS and (word.startswith(w) or word.endswith(w)) for w in table)
 
 
-# --- Proposals --------------------------------------------------------------------------------------------------
-
 #: Text of which a tenth differs, and the longest is longer than this, is written by people.
 _LONG_TEXT = 50
 _DIFFERING_SHARE = 0.1
@@ -116,7 +114,7 @@ _LEAST_NUMBERED = 50
 _SHARE_OF_NUMBERED = 0.1
 #: A key of all blocking columns is to have as many records on the average, and few records a key below k.
 _RECORDS_OF_A_KEY = 50
-_USUAL_K = 5
+STARTER_K = 5
 _SHARE_BELOW_K = 0.01
 _MOST_BLOCKING = 4
 #: Continuous figures have more different values.
@@ -256,9 +254,6 @@ def _without_names(proposal: RoleProposal, has_people: bool) -> RoleProposal:
     return proposal
 
 
-# --- Blocking ------------------------------------------------------------------------------------------------
-
-
 def _with_blocking(proposals: Sequence[RoleProposal], sample: pa.Table) -> list[RoleProposal]:
     """Block by as many columns as leave enough records a key; the others have the role that is left to them."""
     blocking = (one for one in proposals if one.role == BLOCKING)
@@ -296,11 +291,9 @@ def _finer(keys: Ints, column: pa.ChunkedArray) -> Ints:
 def _is_filled(keys: Ints) -> bool:
     sizes = np.bincount(keys)
     return bool(
-        len(keys) >= _RECORDS_OF_A_KEY * len(sizes) and sizes[sizes < _USUAL_K].sum() <= _SHARE_BELOW_K * len(keys)
+        len(keys) >= _RECORDS_OF_A_KEY * len(sizes) and sizes[sizes < STARTER_K].sum() <= _SHARE_BELOW_K * len(keys)
     )
 
-
-# --- What a plan would refuse -----------------------------------------------------------------------------------
 
 #: With more of them groups are so wide that averages say little; what is refused beyond that is dropped.
 _MOST_AVERAGED = 20
@@ -308,48 +301,41 @@ _MOST_AVERAGED = 20
 _OF_ALL = ("jointly_unique", "ties_few_records")
 
 
-@dataclass(frozen=True)
-class ProfiledRows:
-    """Rows that were profiled, and the input that they come from."""
-
-    table: pa.Table
-    source: Input
-
-    def look(self, proposals: Sequence[RoleProposal]) -> FirstLook:
-        """Look at what a plan with these roles would be refused for."""
-        roles: dict[str, list[str]] = {}
-        for proposal in sorted(proposals, key=_from_general_to_fine):
-            roles.setdefault(proposal.role, []).append(proposal.column.name)
-        has_missing = any(proposal.column.missing for proposal in proposals if proposal.role == QUASI)
-        spec = {
-            "name": "look",
-            "k": STARTER_K,
-            "input": self.source,
-            "output": {"url": "release"},
-            "work": {"url": "work"},
-            "roles": roles,
-            "missing": "separate" if has_missing else "error",
-        }
-        return look_at(ReleaseSpec.model_validate(spec), self.table)
+#: What a plan with some roles would be refused for.
+Look: TypeAlias = Callable[[Sequence[RoleProposal]], FirstLook]
 
 
-def _from_general_to_fine(proposal: RoleProposal) -> int:
-    return proposal.column.distinct if proposal.role == BLOCKING else 0
+def look_at_rows(source: Input, table: pa.Table, proposals: Sequence[RoleProposal]) -> FirstLook:
+    roles: dict[str, list[str]] = {}
+    # Blocking columns go from general to fine.
+    for proposal in sorted(proposals, key=lambda one: one.column.distinct if one.role == BLOCKING else 0):
+        roles.setdefault(proposal.role, []).append(proposal.column.name)
+    has_missing = any(proposal.column.missing for proposal in proposals if proposal.role == QUASI)
+    spec = {
+        "name": "look",
+        "k": STARTER_K,
+        "input": source,
+        "output": {"url": "release"},
+        "work": {"url": "work"},
+        "roles": roles,
+        "missing": "separate" if has_missing else "error",
+    }
+    return look_at(ReleaseSpec.model_validate(spec), table)
 
 
-def without_refusals(proposals: Sequence[RoleProposal], rows: ProfiledRows) -> tuple[RoleProposal, ...]:
-    """Give other roles to columns for which a plan of these rows would be refused."""
+def without_refusals(proposals: Sequence[RoleProposal], look_at_roles: Look) -> tuple[RoleProposal, ...]:
+    """Give other roles to columns for which a plan would be refused."""
     settled = tuple(proposals)
     while any(proposal.role == QUASI for proposal in settled):
         try:
-            look = rows.look(settled)
+            look = look_at_roles(settled)
         except (DataError, SpecError):  # which the plan says, with the place in the spec
             break
         alone = {refused.columns[0]: refused for refused in look.disclosures if len(refused.columns) == 1}
         if alone:
             settled = _moved(settled, alone)
         elif look.disclosures:
-            settled = _fewest_moved(settled, rows, look.disclosures[0])
+            settled = _fewest_moved(settled, look_at_roles, look.disclosures[0])
         elif look.few and any(proposal.role == QUASI and proposal.column.missing for proposal in settled):
             settled = _without_most_missing(settled)
         else:
@@ -365,7 +351,7 @@ def _without_most_missing(proposals: Sequence[RoleProposal]) -> tuple[RolePropos
 
 
 def _fewest_moved(
-    proposals: Sequence[RoleProposal], rows: ProfiledRows, refused: Disclosure
+    proposals: Sequence[RoleProposal], look_at_roles: Look, refused: Disclosure
 ) -> tuple[RoleProposal, ...]:
     """Move as few columns as suffice for what several are refused for together."""
     distinct = {proposal.column.name: proposal.column.distinct for proposal in proposals}
@@ -375,7 +361,7 @@ def _fewest_moved(
         return _moved(proposals, dict.fromkeys(order[:n], refused))
 
     def suffice(n: int) -> bool:
-        left = rows.look(moved(n)).disclosures
+        left = look_at_roles(moved(n)).disclosures
         return not any(other.what == refused.what and len(other.columns) > 1 for other in left)
 
     return moved(bisect_left(range(1, len(order)), True, key=suffice) + 1 if refused.what in _OF_ALL else 1)

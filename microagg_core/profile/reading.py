@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,18 +21,18 @@ from microagg_core.data.formats.reading import (
     read_part,
 )
 from microagg_core.data.places import Input, with_known_names
-from microagg_core.data.tables.hashing import one_array
+from microagg_core.data.tables.types import is_text
 from microagg_core.errors import DataError, SpecError
 from microagg_core.profile.notations import (
-    DAY_NUMBERS,
     NULL_WORDS,
     are_day_numbers,
     comma_is_decimal,
     declared_type,
     notation_counts,
+    null_words_in,
     why_text,
 )
-from microagg_core.profile.text import TextEncoding, delimiter_of, encoding_of, format_by_content
+from microagg_core.profile.text import delimiter_of, encoding_of, format_by_content
 from microagg_core.store.inputs import InputFile, input_files, open_input
 from microagg_core.store.urls import holds_credentials, shown
 
@@ -69,13 +68,9 @@ class Sample:
 
 
 def sampled(source: Input) -> Sample:
-    """The rows of the input that are looked at.
-
-    Raises:
-        StorageError: nothing there, or not readable.
-        DataError: no rows, a damaged file, or lines that cannot be read with the input's options.
-    """
+    """The rows of the input that are looked at."""
     listing = list_input(source)
+    _check_names(listing.schema.names)
     most = min(MOST_ROWS, _MOST_CELLS // max(1, len(listing.schema.names)))
     sample = _whole(listing, source) if count_rows(source, most + 1) <= most else None
     sample = sample or _some(_cut(listing, source), source)
@@ -84,20 +79,23 @@ def sampled(source: Input) -> Sample:
     return sample
 
 
+def _check_names(names: list[str]) -> None:
+    if "" in names:
+        raise DataError(f"column {names.index('') + 1} of the input has no name; give it one")
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise DataError(f"the input has more than one column named {', '.join(map(repr, twice))}; rename them")
+
+
 def _whole(listing: InputListing, source: Input) -> Sample | None:
     """Read all rows; None where they are larger than they looked."""
     tables, n_bytes = [], 0
-    for table in _tables(listing, source):
+    names = tuple(listing.schema.names)
+    for table in (table for part in listing.parts for table in read_part(part, source, names, longest=None)):
         tables.append(table)
         n_bytes += table.nbytes
         if n_bytes > _MOST_BYTES:
             return None
     return Sample(_together(tables, listing), True, len(listing.parts), len(listing.parts))
-
-
-def _tables(listing: InputListing, source: Input) -> Iterator[pa.Table]:
-    for part in listing.parts:
-        yield from read_part(part, source, tuple(listing.schema.names), longest=None)
 
 
 def _some(listing: InputListing, source: Input) -> Sample:
@@ -127,8 +125,6 @@ def _cut(listing: InputListing, source: Input) -> InputListing:
     return form.cut(listing, source, [(one, form.scan(one, source)) for one in stretches])
 
 
-# --- How it is read --------------------------------------------------------------------------------------------
-
 #: Of a file of text, what its lines are judged by.
 _HEAD_BYTES = 2**20
 #: No cell has as many lines; what lies between two stray quotes has.
@@ -149,26 +145,13 @@ class Understanding:
     row_bytes: float = 0.0
 
 
-@dataclass(frozen=True)
-class _Column:
-    counts: dict[str, int]
-    words: frozenset[str]
-    are_days: bool
-
-
 def understood(
     url: str,
     delimiter: str | None = None,
     encoding: str | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> Understanding:
-    """The input at a URL or glob, understood or refused; a delimiter or an encoding that is said is not looked for.
-
-    Raises:
-        SpecError: the URL cannot stand in a spec.
-        StorageError: nothing there, or not readable.
-        DataError: what is there is not understood; the sentence says where.
-    """
+    """The input at a URL or glob, understood or refused; a delimiter or an encoding that is said is not looked for."""
     source = _source(url, storage_options or {})
     first = input_files(url, source.storage_options)[0]
     source = source.model_copy(update={"format": format_by_content(first, source)})
@@ -188,53 +171,35 @@ def _source(url: str, storage_options: dict[str, Any]) -> Input:
     return Input(url=url, storage_options=storage_options)
 
 
-# --- CSV -----------------------------------------------------------------------------------------------------
-
-
 def _csv_understood(source: Input, first: InputFile, delimiter: str | None, encoding: str | None) -> Understanding:
-    encoded, head = _encoding_and_head(source, first, encoding)
+    place = shown(first.url)
+    reason = ""
+    if encoding:
+        _refuse_unknown(encoding)
+    else:
+        with open_input(first.url, source.storage_options, sequential=True) as file:
+            # It reads as a file does.
+            encoding, reason = encoding_of(CsvText(file, first.url), place)  # type: ignore[arg-type]
+    with open_input(first.url, source.storage_options) as file:
+        head = CsvText(file, first.url).read(_HEAD_BYTES) or b""
     is_whole = len(head) < _HEAD_BYTES
-    text = _decoded(head, encoded.name, is_whole, shown(first.url))
-    cut_at = delimiter_of(text, is_whole, shown(first.url), delimiter)
-    as_text = _with_dialect(source, delimiter=cut_at, encoding=encoded.name)
-    columns = _notations(sampled(as_text).table, source.url)
-    is_comma = comma_is_decimal([column.counts for column in columns.values()])
-    types = {
-        name: held
-        for name, column in columns.items()
-        if not column.are_days and (held := declared_type(column.counts, is_comma))
-    }
-    words = {"", *(word for name in types for word in columns[name].words)}
+    text = _decoded(head, encoding, is_whole, place)
+    as_text = _with_dialect(source, delimiter=delimiter_of(text, is_whole, place, delimiter), encoding=encoding)
+    table = sampled(as_text).table
+    columns = {name: _notations(name, table.column(name), source.url) for name in table.column_names}
+    is_comma = comma_is_decimal(columns.values())
+    types = {name: held for name, counts in columns.items() if (held := declared_type(counts, is_comma))}
+    words = {"", *(word for name in types for word in null_words_in(table.column(name)))}
     typed = _with_dialect(
         as_text,
         decimal_mark="," if is_comma else ".",
         null_words=tuple(word for word in NULL_WORDS if word in words),
         types=types,
     )
-    remarks = {
-        name: remark
-        for name, column in columns.items()
-        if name not in types and (remark := DAY_NUMBERS if column.are_days else why_text(column.counts))
-    }
+    remarks = {name: why for name, counts in columns.items() if name not in types and (why := why_text(counts))}
     row_bytes = len(head) / max(1, text.count("\n"))
     # Read once more, with exactly what the spec will say.
-    return Understanding(typed, sampled(typed), remarks, encoded.reason, row_bytes)
-
-
-def _encoding_and_head(source: Input, first: InputFile, encoding: str | None) -> tuple[TextEncoding, bytes]:
-    if encoding:
-        _refuse_unknown(encoding)
-        encoded = TextEncoding(encoding)
-    else:
-        with open_input(first.url, source.storage_options, sequential=True) as file:
-            encoded = encoding_of(_unpacked(file, first), shown(first.url))
-    with open_input(first.url, source.storage_options) as file:
-        return encoded, CsvText(file, first.url).read(_HEAD_BYTES) or b""
-
-
-def _unpacked(file: BinaryIO, first: InputFile) -> BinaryIO:
-    text: BinaryIO = CsvText(file, first.url)  # type: ignore[assignment]  # it reads as one
-    return text
+    return Understanding(typed, sampled(typed), remarks, reason, row_bytes)
 
 
 def _refuse_unknown(encoding: str) -> None:
@@ -258,33 +223,25 @@ def _with_dialect(source: Input, **options: object) -> Input:
     return source.model_copy(update={"csv": dialect})
 
 
-def _notations(table: pa.Table, url: str) -> dict[str, _Column]:
-    columns = {}
-    for name in table.column_names:
-        counted = pc.value_counts(one_array(table.column(name)))
-        texts = counted.field("values")
-        if pc.max(pc.count_substring(texts, "\n")).as_py() > _MOST_LINES_OF_A_CELL:
-            raise DataError(
-                f"{shown(url)}: a cell of column {name!r} has more than {_MOST_LINES_OF_A_CELL} lines, as if a quote "
-                "were never closed; correct the quotes"
-            )
-        counts = notation_counts(texts, counted.field("counts"))
-        words = texts.filter(pc.is_in(texts, pa.array(NULL_WORDS, texts.type))).to_pylist()
-        columns[name] = _Column(counts, frozenset(words), counts.keys() <= {"whole", "null"} and are_day_numbers(texts))
-    return columns
-
-
-# --- Other formats -------------------------------------------------------------------------------------------
+def _notations(name: str, column: pa.ChunkedArray, url: str) -> dict[str, int]:
+    texts = pc.unique(column)
+    if pc.max(pc.count_substring(texts, "\n")).as_py() > _MOST_LINES_OF_A_CELL:
+        raise DataError(
+            f"{shown(url)}: a cell of column {name!r} has more than {_MOST_LINES_OF_A_CELL} lines, as if a quote "
+            "were never closed; correct the quotes"
+        )
+    counts = notation_counts(column)
+    is_of_days = counts.keys() <= {"whole", "null"} and are_day_numbers(texts)
+    return {"day number": len(column)} if is_of_days else counts
 
 
 def _remarks_on_texts(table: pa.Table) -> dict[str, str]:
     """Say what texts of files with types look like, if it is not text."""
     remarks = {}
     for column in table.schema:
-        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        if not is_text(column.type):
             continue
-        counted = pc.value_counts(one_array(table.column(column.name)).drop_null())
-        counts = notation_counts(counted.field("values"), counted.field("counts"))
+        counts = notation_counts(table.column(column.name).drop_null())
         held = declared_type(counts, comma_is_decimal([counts]))
         if held or (remark := why_text(counts)):
             remarks[column.name] = f"{held} written as text: cast it" if held else remark

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
+import pyarrow as pa
 from charset_normalizer import from_bytes
 
 from microagg_core.data.formats.inputs.csv import CsvText
@@ -17,7 +18,7 @@ from microagg_core.data.formats.options import compression_of
 from microagg_core.data.formats.reading import format_of, input_formats, refuse_foreign
 from microagg_core.data.places import Input
 from microagg_core.errors import DataError
-from microagg_core.profile.notations import notation_of
+from microagg_core.profile.notations import notation_counts
 from microagg_core.store.inputs import InputFile, open_input
 from microagg_core.store.urls import shown
 
@@ -27,11 +28,7 @@ _PACKED = {b"\x1f\x8b": ("gzip", ".gz"), b"\x28\xb5\x2f\xfd": ("zstd", ".zst")}
 
 
 def format_by_content(first: InputFile, source: Input) -> str:
-    """The format of a file by what is in it; text of any ending is CSV.
-
-    Raises:
-        DataError: it is empty, of a format that is not read here, or not what its ending says.
-    """
+    """The format of a file by what is in it; text of any ending is CSV."""
     place, ending = shown(first.url), format_of(first.url)
     with open_input(first.url, source.storage_options) as file:
         packed = file.read(_HEAD_BYTES)
@@ -65,8 +62,6 @@ def _refuse_other_packing(head: bytes, url: str) -> None:
         raise DataError(f"{shown(url)} is not packed with {said}, as its ending says; rename it")
 
 
-# --- Encoding ---------------------------------------------------------------------------------------------------
-
 #: Of a larger file so much is decoded: an hour at a slow store would tell little more.
 CHECKED_BYTES = 256 * 2**20
 _BLOCK_BYTES = 4 * 2**20
@@ -87,39 +82,20 @@ _TELLING_BYTES = 2**16
 _JUDGED = "it is not UTF-8, and its characters are those of {name}: see whether names and accents look right"
 
 
-@dataclass(frozen=True)
-class TextEncoding:
-    """The name of an encoding, and why it was chosen where that is a judgement."""
-
-    name: str
-    reason: str = ""
-
-
-def encoding_of(text: BinaryIO, place: str) -> TextEncoding:
-    """The encoding of an unpacked file, read from its start.
-
-    Raises:
-        DataError: the file is binary, UTF-8 but for some lines, or in no encoding that can be told.
-    """
+def encoding_of(text: BinaryIO, place: str) -> tuple[str, str]:
+    """Find the encoding of an unpacked file, read from its start, and say why where that is a judgement."""
     first = text.read(_BLOCK_BYTES)
     for mark, name in _BYTE_ORDER_MARKS.items():
         if first.startswith(mark):
             _refuse_undecodable(_blocks(first, text), name, place)
-            return TextEncoding(name)
+            return name, ""
     if unmarked := _utf_16_without_mark(first):
         _refuse_undecodable(_blocks(first, text), unmarked, place)
-        return TextEncoding(unmarked, "it has no mark of its encoding, and every second byte is zero")
+        return unmarked, "it has no mark of its encoding, and every second byte is zero"
     if b"\0" in first:
         raise DataError(f"{place} holds bytes that no text has, so it is no CSV; check what kind of file it is")
-    errors = _errors_as_utf_8(_blocks(first, text))
-    if not errors.n_bad:
-        return TextEncoding("utf-8")
-    if errors.n_other > errors.n_bad:
-        raise DataError(
-            f"{place}:{errors.first_line}: the text is UTF-8 elsewhere and not in this line; correct it, or say "
-            "--encoding"
-        )
-    return _judged(errors.telling, place)
+    telling = _lines_beside_utf_8(_blocks(first, text), place)
+    return _judged(telling, place) if telling else ("utf-8", "")
 
 
 def _utf_16_without_mark(first: bytes) -> str | None:
@@ -150,46 +126,37 @@ def _refuse_undecodable(blocks: Iterator[bytes], name: str, place: str) -> None:
         ) from None
 
 
-@dataclass
-class _Errors:
-    """Bytes that keep a file from being UTF-8."""
-
-    n_bad: int = 0
-    #: Characters beside ASCII that are right.
-    n_other: int = 0
-    first_line: int = 0
-    #: Lines that hold bytes beside ASCII, as they are.
-    telling: bytes = b""
-
-
-def _errors_as_utf_8(blocks: Iterator[bytes]) -> _Errors:
-    errors, line = _Errors(), 1
+def _lines_beside_utf_8(blocks: Iterator[bytes], place: str) -> bytes:
+    """Take lines with bytes beside ASCII of a file that is not UTF-8; nothing where it is."""
+    n_bad, n_right, line, first_line, telling = 0, 0, 1, 0, b""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     for block in blocks:
         text = decoder.decode(block)
-        n_bad = text.count("\ufffd")
-        if n_bad and not errors.n_bad:
-            errors.first_line = line + text[: text.index("\ufffd")].count("\n")
-        errors.n_bad += n_bad
-        errors.n_other += len(text) - len(text.encode("ascii", "ignore")) - n_bad
-        if not block.isascii() and len(errors.telling) < _TELLING_BYTES:
-            errors.telling += b"\n".join(one for one in block.split(b"\n") if not one.isascii())[:_TELLING_BYTES]
+        n_worse = text.count("\ufffd")
+        if n_worse and not n_bad:
+            first_line = line + text[: text.index("\ufffd")].count("\n")
+        n_bad += n_worse
+        n_right += len(text) - len(text.encode("ascii", "ignore")) - n_worse
+        if not block.isascii() and len(telling) < _TELLING_BYTES:
+            telling += b"\n".join(some for some in block.split(b"\n") if not some.isascii())[:_TELLING_BYTES]
         line += text.count("\n")
-    return errors
+    if n_right > n_bad > 0:
+        raise DataError(
+            f"{place}:{first_line}: the text is UTF-8 elsewhere and not in this line; correct it, or say --encoding"
+        )
+    return telling if n_bad else b""
 
 
-def _judged(telling: bytes, place: str) -> TextEncoding:
+def _judged(telling: bytes, place: str) -> tuple[str, str]:
     western = telling.decode("cp1252", "replace")
     others = [character for character in western if not character.isascii()]
     if sum(character in _WESTERN for character in others) >= _NEARLY_ALL * len(others):
-        return TextEncoding("cp1252", _JUDGED.format(name="cp1252"))
+        return "cp1252", _JUDGED.format(name="cp1252")
     best = from_bytes(telling).best()
     if best is None or best.coherence == 0:
         raise DataError(f"{place} is not UTF-8, and its encoding cannot be told; say --encoding, or write it as UTF-8")
-    return TextEncoding(best.encoding, _JUDGED.format(name=best.encoding))
+    return best.encoding, _JUDGED.format(name=best.encoding)
 
-
-# --- Delimiter --------------------------------------------------------------------------------------------------
 
 #: What may separate cells, the commonest first.
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
@@ -235,9 +202,6 @@ class _Lines:
 
 def delimiter_of(head: str, is_whole: bool, place: str, delimiter: str | None = None) -> str:
     """What separates the cells of a file that begins with ``head``; a ``delimiter`` that is asked for is tried alone.
-
-    Raises:
-        DataError: the lines fit together in no way, or in more than one; or the header is none.
 
     >>> delimiter_of("name;age\\nAyr;1,5\\n", True, "people.csv")
     ';'
@@ -325,8 +289,6 @@ def _called(delimiter: str) -> str:
     return DELIMITERS.get(delimiter, repr(delimiter))
 
 
-# --- Header -----------------------------------------------------------------------------------------------------
-
 #: With fewer records nobody can tell a second header line from a record.
 _LEAST_RECORDS = 3
 #: Of the first line's cells, as many stand in their columns again where it is a record like the others.
@@ -337,11 +299,7 @@ Record = Sequence[str]
 
 
 def refuse_doubtful_header(header: Record, records: Sequence[Record], place: str) -> None:
-    """Stop where the first lines are not one line of names and then records; no cell is quoted but a name that repeats.
-
-    Raises:
-        DataError: no header line, two of them, a column without a name, or two of one name.
-    """
+    """Stop where the first lines are not one line of names and then records; no cell is quoted but a repeated name."""
     columns = [[record[number] for record in records] for number in range(len(header))]
     if _is_record(header, columns):
         raise DataError(
@@ -367,7 +325,7 @@ def _is_record(header: Record, columns: Sequence[Sequence[str]]) -> bool:
 
 def _kind(column: Sequence[str]) -> str | None:
     """Tell numbers from days, where a column holds nothing else."""
-    notations = {notation_of(cell) for cell in column} - {"null"}
+    notations = notation_counts(pa.array(column, pa.string())).keys() - {"null"}
     if not notations or notations & _NO_NAMES:
         return None
     return "numbers" if notations <= {"whole", "decimal", "comma", "either", "code"} else min(notations)
@@ -387,10 +345,9 @@ def _n_odd_firsts(columns: Sequence[Sequence[str]]) -> int:
     """Count columns that would be of numbers or days but for their first cell; 0 where those are less than half."""
     if not columns or len(columns[0]) < _LEAST_RECORDS:
         return 0
-    rests = [(column[0], _kind(column[1:])) for column in columns]
-    typed = [notation_of(first) for first, kind in rests if kind]
-    odd = typed.count("text")
-    return odd if odd > _MANY * len(typed) else 0
+    firsts = [column[0] for column in columns if _kind(column[1:])]
+    odd = notation_counts(pa.array(firsts, pa.string())).get("text", 0)
+    return odd if odd > _MANY * len(firsts) else 0
 
 
 def _refuse_single_quotes(columns: Sequence[Sequence[str]], place: str) -> None:

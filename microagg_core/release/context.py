@@ -86,12 +86,9 @@ CONTEXT = Output("context", _encode, _decode, "json")
 def rough_moments(spec: ReleaseSpec, listing: InputListing, schema: FileSchema) -> tuple[Moments, ...]:
     """Moments of the first rows of the input."""
     names = tuple(c.name for c in schema.quasi_identifiers)
-    for part in listing.parts:
-        table = first_rows(part, spec.input, names)
-        if table is None:
-            continue
-        return usable_moments(schema, table)
-    return tuple(EMPTY for _ in schema.kinds)
+    tables = (first_rows(part, spec.input, names) for part in listing.parts)
+    table = next((table for table in tables if table is not None), None)
+    return tuple(EMPTY for _ in schema.kinds) if table is None else usable_moments(schema, table)
 
 
 def usable_moments(schema: FileSchema, table: pa.Table) -> tuple[Moments, ...]:
@@ -100,45 +97,22 @@ def usable_moments(schema: FileSchema, table: pa.Table) -> tuple[Moments, ...]:
     return tuple(kind.moments(ticks[kind.finite(ticks) & ~missing]) for kind, ticks, missing in columns)
 
 
-# --- Large files of the input ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Scan:
-    """A stretch of the input in which a worker is to find where its records begin."""
-
-    source: Input
-    stretch: Stretch
-
-    def look(self) -> Place:
-        """Scan the stretch.
-
-        Raises:
-            StorageError: the file cannot be read.
-            DataError: it is not what it was.
-        """
-        return input_format(self.source).scan(self.stretch, self.source)
+#: A stretch of the input in which a worker is to find where its records begin.
+Scan = tuple[Input, Stretch]
 
 
 def cut_input(
     run: Run, listing: InputListing, source: Input, answers: Callable[[list[Scan]], Sequence[Place]]
 ) -> InputListing:
-    """Cut large files of the input into parts, as this run cut them before or as is found now.
-
-    Args:
-        run: whose work area keeps where they are cut.
-        listing: the input.
-        source: what the spec says of it.
-        answers: of :meth:`Scan.look`, for each.
-    """
-    scans = [Scan(source, stretch) for stretch in input_format(source).stretches_to_scan(listing, source)]
-    if not scans:
+    """Cut large files of the input into parts, as this run cut them before or as ``answers`` finds now."""
+    stretches = input_format(source).stretches_to_scan(listing, source)
+    if not stretches:
         return listing
     name = run.layout.input_parts()
     kept = read_sealed(run.work, name)
     parts = () if kept is None else from_plain(tuple[InputPart, ...], json.loads(kept))
-    if _states(one for part in parts for one in part.stretches) != _states(scan.stretch for scan in scans):
-        scanned = list(zip((scan.stretch for scan in scans), answers(scans), strict=True))
+    if _states(stretch for part in parts for stretch in part.stretches) != _states(stretches):
+        scanned = list(zip(stretches, answers([(source, stretch) for stretch in stretches]), strict=True))
         parts = input_format(source).cut(listing, source, scanned).parts
         run.work.put(name, sealed(json.dumps(to_plain(parts)).encode()))
     return replace(listing, parts=parts)

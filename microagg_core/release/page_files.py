@@ -19,9 +19,8 @@ from typing import NamedTuple
 from microagg_core.errors import InternalError, MicroaggError
 from microagg_core.release.manifest import Manifest, PageEntry
 from microagg_core.release.revisions import is_withdrawn
-from microagg_core.store.layout import ReleaseLayout
+from microagg_core.store.layout import ReleaseLayout, is_page_name, written_page
 from microagg_core.store.objects import Store, sha256_hex
-from microagg_core.store.page_layout import is_page_name, written_page
 
 #: Makes the pages of a release by name, from its manifest without them; the same for the same manifest. In the place of
 #: a page that cannot be made is the error.
@@ -42,9 +41,6 @@ def pages_for(manifest: Manifest, pages_of: PagesOf, attempt: str) -> tuple[tupl
     """Make the pages of a release that is about to be published, and a sentence on each that cannot be made.
 
     Nothing is written yet.
-
-    Raises:
-        InternalError: one of them is empty, or has a name that no page may have.
     """
     pages = sorted(pages_of(manifest).items())
     left_out = [

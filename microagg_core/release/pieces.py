@@ -14,8 +14,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from microagg_core.errors import DamagedWorkError, StorageError, TransientStorageError
 from microagg_core.store.objects import Store, sha256_hex
@@ -39,76 +39,56 @@ class Piece:
     index: int = 0
 
 
-def read_pieces(work: Store, pieces: Sequence[Piece]) -> list[bytes]:
-    """Read several objects, in their order; looks at all of them before it tells which are damaged.
-
-    Raises:
-        DamagedWorkError: naming the makers of all that are gone or not what was written.
-    """
-    contents = _contents(work, pieces)
-    pairs = zip(pieces, contents, strict=True)
-    damaged = [piece for piece, data in pairs if data is None or sha256_hex(data) != piece.sha256]
-    if damaged:
-        raise DamagedWorkError(places=((piece.step, piece.number) for piece in damaged))
-    return [data for data in contents if data is not None]
-
-
-def _contents(work: Store, pieces: Sequence[Piece]) -> list[bytes] | list[bytes | None]:
-    """Ask for all objects at once; for one by one where some are not there."""
-    try:
-        return work.read_ranges([(piece.name, 0, piece.bytes) for piece in pieces])
-    except TransientStorageError:  # a store that does not answer is not asked again
-        raise
-    except StorageError:
-        return [work.read_if_there(piece.name) for piece in pieces]
-
-
-@dataclass(frozen=True)
-class Range:
+class Range(NamedTuple):
     """A range of bytes of an object, with a checksum of its own, and the task that made the object."""
 
     name: str
     start: int
     end: int
-    checksum: int
+    checksum: int | str
     step: str
     number: int
 
 
-def read_ranges(work: Store, ranges: Sequence[Range], checksum_of: Callable[[bytes], int]) -> list[bytes]:
-    """The contents of ranges of larger objects, in their order.
+def read_pieces(work: Store, pieces: Sequence[Piece]) -> list[bytes]:
+    """Read several objects whole, as :func:`read_ranges` does."""
+    return read_ranges(work, [Range(p.name, 0, p.bytes, p.sha256, p.step, p.number) for p in pieces], sha256_hex)
 
-    Raises:
-        DamagedWorkError: naming the makers of all that are gone or not what was written.
-    """
+
+def read_ranges(work: Store, ranges: Sequence[Range], checksum_of: Callable[[bytes], int | str]) -> list[bytes]:
+    """Read ranges of objects, in their order; looks at all of them before it tells which are damaged."""
     try:
         contents = _read_together(work, ranges)
     except TransientStorageError:  # a store that does not answer is not asked again
         raise
     except StorageError:
-        short = [r for r in ranges if (work.size(r.name) or 0) < r.end]
-        if not short:
+        there = [r for r in ranges if (size := work.size(r.name)) is not None and size >= r.end]
+        if len(there) == len(ranges):
             raise
-        raise DamagedWorkError(places=((r.step, r.number) for r in short)) from None
-    pairs = zip(ranges, contents, strict=True)
-    damaged = [r for r, data in pairs if len(data) != r.end - r.start or checksum_of(data) != r.checksum]
+        found = dict(zip(there, _read_together(work, there), strict=True))
+        contents = [found.get(r) for r in ranges]
+    damaged = [
+        r
+        for r, data in zip(ranges, contents, strict=True)
+        if data is None or len(data) != r.end - r.start or checksum_of(data) != r.checksum
+    ]
     if damaged:
         raise DamagedWorkError(places=((r.step, r.number) for r in damaged))
-    return contents
+    return [data for data in contents if data is not None]
 
 
-def _read_together(work: Store, ranges: Sequence[Range]) -> list[bytes]:
+def _read_together(work: Store, ranges: Sequence[Range]) -> list[bytes | None]:
     """Read ranges; those that follow each other in one object are one request."""
     requests: list[list[Range]] = []
-    for one in ranges:
-        before = requests[-1][-1] if requests else None
-        if before and (before.name, before.end) == (one.name, one.start):
-            requests[-1].append(one)
+    for following in ranges:
+        last = requests[-1][-1] if requests else None
+        if last and (last.name, last.end) == (following.name, following.start):
+            requests[-1].append(following)
         else:
-            requests.append([one])
-    contents = work.read_ranges([(some[0].name, some[0].start, some[-1].end) for some in requests])
+            requests.append([following])
+    contents = work.read_ranges([(joined[0].name, joined[0].start, joined[-1].end) for joined in requests])
     pairs = zip(requests, contents, strict=True)
-    return [data[one.start - some[0].start : one.end - some[0].start] for some, data in pairs for one in some]
+    return [data[r.start - joined[0].start : r.end - joined[0].start] for joined, data in pairs for r in joined]
 
 
 def all_there(work: Store, pieces: Sequence[Piece]) -> bool:
@@ -117,7 +97,7 @@ def all_there(work: Store, pieces: Sequence[Piece]) -> bool:
 
 
 def sealed(data: bytes) -> bytes:
-    """Data behind a line that holds its checksum.
+    """Put a line that holds their checksum before data.
 
     >>> unsealed(sealed(b"text")), unsealed(sealed(b"text")[:-1]), unsealed(b"")
     (b'text', None, None)
@@ -137,11 +117,11 @@ def read_sealed(work: Store, name: str) -> bytes | None:
     return None if data is None else unsealed(data)
 
 
-@dataclass
 class Digest:
     """A running SHA-256 over plain values, for keys and fingerprints."""
 
-    _hash: Any = field(default_factory=hashlib.sha256)
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
 
     def add(self, *values: Any) -> Digest:
         """Fold values in; they must be JSON-serializable."""
@@ -150,4 +130,4 @@ class Digest:
         return self
 
     def hex(self) -> str:
-        return str(self._hash.hexdigest())
+        return self._hash.hexdigest()

@@ -10,13 +10,13 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.arrays import Bools, Floats, Ints, UInt64s
-from microagg_core.blocks.outline import Outline, PartitionBlocks
-from microagg_core.blocks.plan import BlockPlan
+from microagg_core.arrays import Bools, Floats, Ints
+from microagg_core.blocks.plan import BlockPlan, Outline, PartitionBlocks
 from microagg_core.blocks.routes import SHARD_KEYS, SUPPRESSED, Routes, hash_keys, missing_pattern
 from microagg_core.data.kinds.contract import Ticks
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.slices import Slice, Slices, read_slice, write_no_rows, write_slices
+from microagg_core.plain import from_plain, to_plain
 from microagg_core.release.context import CONTEXT, Context
 from microagg_core.release.pieces import Range, read_ranges
 from microagg_core.release.records import PartBatch
@@ -29,29 +29,22 @@ _SHARDS_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
-class Shards:
-    """Where the parts of a plan lie that are read one by one."""
+class PlanFile:
+    """The plan as workers find it: its outline, and where its routes and blocks lie, which are read in shards."""
 
+    outline: Outline
     routes: Slices
     blocks: Slices
 
-
-@dataclass(frozen=True)
-class PlanFile:
-    """The plan as workers find it: its outline, and where the rest lies."""
-
-    outline: Outline
-    shards: Shards
-
     def to_bytes(self) -> bytes:
-        shards = {name: slices.array.tolist() for name, slices in self.shards.__dict__.items()}
-        return json.dumps({"outline": self.outline.to_plain(), **shards}).encode()
+        shards = {"routes": self.routes.array.tolist(), "blocks": self.blocks.array.tolist()}
+        return json.dumps({"outline": to_plain(self.outline), **shards}).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> PlanFile:
         value = json.loads(data)
-        shards = (Slices.of(Slice(*one) for one in value[name]) for name in ("routes", "blocks"))
-        return cls(Outline.from_plain(value["outline"]), Shards(*shards))
+        shards = (Slices.of(Slice(*values) for values in value[name]) for name in ("routes", "blocks"))
+        return cls(from_plain(Outline, value["outline"]), *shards)
 
 
 #: What workers know: the survey of the whole input, and the plan; where the records of each blocking key go; and what
@@ -64,21 +57,20 @@ PLANNED = (CONTEXT, SURVEY, PLAN)
 
 @dataclass(frozen=True)
 class Planned:
-    """A run's context with its survey and the outline of its plan."""
+    """A run's context with its survey and its plan."""
 
     context: Context
     survey: Survey
-    encoding: Encoding
-    outline: Outline
-    shards: Shards
+    plan: PlanFile
 
-    @classmethod
-    def of(cls, context: Context, survey: Survey, outline: Outline, shards: Shards) -> Planned:
-        """Put together, with the whole file's standardization, and kinds that know all values."""
-        return cls(context, survey, survey.encoding(context.kinds), outline, shards)
+    @property
+    def outline(self) -> Outline:
+        return self.plan.outline
 
-
-# --- Records on their way ------------------------------------------------------------------------------------
+    @cached_property
+    def encoding(self) -> Encoding:
+        """Standardize by the whole file, with kinds that know all values."""
+        return self.survey.encoding(self.context.kinds)
 
 
 @dataclass(frozen=True)
@@ -112,18 +104,9 @@ class Routed:
 def route_batch(
     context: Context, encoding: Encoding, routes: Routes, hash_seed: int, batch: PartBatch, all_known: bool = True
 ) -> Routed:
-    """Find the stratum of each record that takes part by the hash of its key.
+    """Find the stratum of each record that takes part by the hash of its key, under the seed of the routes' hashes.
 
-    Args:
-        context: of the run.
-        encoding: the whole file's standardization.
-        routes: of the batch's keys at least, or of those of them that matter.
-        hash_seed: under which the routes' keys were hashed.
-        batch: the records.
-        all_known: whether there is a route for every key; else records of others have no stratum.
-
-    Raises:
-        DataError: a key that was not there when the input was surveyed.
+    Unless ``all_known``, records whose key has no route have no stratum.
     """
     table = batch.table
     ticks, missing = encoding.ticks([table[kind.name] for kind in context.kinds])
@@ -133,17 +116,14 @@ def route_batch(
     return Routed(table, batch.records, place, stratum, encoding, ticks, missing)
 
 
-# --- What workers read ---------------------------------------------------------------------------------------
-
-
 def write_plan(run: Run, plan: BlockPlan) -> PlanFile:
     """Write routes and blocks in shards; what is returned says where they lie."""
-    routes, outline = plan.routes().to_table(), plan.outline()
-    shards = Shards(
+    routes = plan.routes().to_table()
+    return PlanFile(
+        plan.outline(),
         _write_shards(run, ROUTES, routes, np.arange(routes.num_rows) // SHARD_KEYS),
         _write_shards(run, BLOCKS, plan.blocks(), plan.block_partition),
     )
-    return PlanFile(outline, shards)
 
 
 def _write_shards(run: Run, output: Rows, table: pa.Table, shard: Ints) -> Slices:
@@ -154,32 +134,26 @@ def _write_shards(run: Run, output: Rows, table: pa.Table, shard: Ints) -> Slice
 
 def _read_shards(run: Run, output: Rows, shards: Slices) -> list[pa.Table]:
     name = output.path(run.key, output.name)
-    ranges = [Range(name, one.start, one.end, one.checksum, output.name, 0) for one in shards]
+    ranges = [Range(name, shard.start, shard.end, shard.checksum, output.name, 0) for shard in shards]
     return [read_slice(data) for data in read_ranges(run.work, ranges, zlib.crc32)]
 
 
 def load_planned(work: Work) -> Planned:
-    """Context, survey and plan of the task's run, read once a process."""
-    plan = work.load(PLAN)
-    return Planned.of(work.load(CONTEXT), work.load(SURVEY), plan.outline, plan.shards)
+    """Load context, survey and plan of the task's run, each read once a process."""
+    return Planned(work.load(CONTEXT), work.load(SURVEY), work.load(PLAN))
 
 
 def load_routes(work: Work, planned: Planned) -> Routes:
     """Read where the records of the task's input part go, some shards at a time."""
-    own = read_own_keys(work, planned.outline.hash_seed)
-    return Routes.joined(_own_routes(work.run, planned.shards.routes, own))
-
-
-def _own_routes(run: Run, shards: Slices, own: UInt64s) -> list[Routes]:
-    routes: list[Routes] = []
-    for first in range(0, len(shards), _SHARDS_AT_ONCE):
-        tables = _read_shards(run, ROUTES, shards[first : first + _SHARDS_AT_ONCE])
+    own, routes = read_own_keys(work, planned.outline.hash_seed), list[Routes]()
+    for first in range(0, len(planned.plan.routes), _SHARDS_AT_ONCE):
+        tables = _read_shards(work.run, ROUTES, planned.plan.routes[first : first + _SHARDS_AT_ONCE])
         routes += [Routes.from_table(table).among(own) for table in tables]
-    return routes
+    return Routes.joined(routes)
 
 
 def load_blocks(work: Work, planned: Planned) -> PartitionBlocks:
     """Read what is planned for the blocks of the task's partition."""
     number = work.number
-    (table,) = _read_shards(work.run, BLOCKS, planned.shards.blocks[number : number + 1])
+    (table,) = _read_shards(work.run, BLOCKS, planned.plan.blocks[number : number + 1])
     return PartitionBlocks(int(planned.outline.first_blocks[number]), table)

@@ -15,13 +15,14 @@ from microagg_core.arrays import Ints
 from microagg_core.blocks.cuts import Tree
 from microagg_core.blocks.plan import BlockPlan, default_max_records, plan_blocks
 from microagg_core.blocks.strata import IDENTIFYING, LEAST_LABELLED, ROWS, Strata, StrataRules, plan_strata
-from microagg_core.blocks.withholding import Holding
 from microagg_core.data.formats.reading import BATCH_ROWS, InputPart
 from microagg_core.errors import DataError
-from microagg_core.group.algorithms import algorithms
+from microagg_core.group.algorithms import AlgorithmInfo, algorithms
 from microagg_core.inspect.disclosures import Disclosure, in_percent
 from microagg_core.release.context import Context, usable_moments
 from microagg_core.release.records import PartBatch
+from microagg_core.release.step import Load
+from microagg_core.release.steps.anonymize import ANONYMIZE
 from microagg_core.release.steps.cuts import cut_strata
 from microagg_core.release.steps.keys import merge_keys
 from microagg_core.release.steps.survey import PartSurvey, Survey, disclosures_of
@@ -31,11 +32,7 @@ from microagg_core.spec.release import ReleaseSpec
 
 
 def refuse_unwise(spec: ReleaseSpec, survey: Survey) -> None:
-    """Stop for what looks unwise until the spec acknowledges it by name.
-
-    Raises:
-        DataError: what confidential columns would disclose.
-    """
+    """Stop for what looks unwise until the spec acknowledges it by name."""
     problems = [one.refusal() for one in survey.disclosures if one.is_refused and not is_acknowledged(spec, one)]
     if problems:
         raise DataError("\n".join(problems))
@@ -55,9 +52,6 @@ def refuse_identifying_labels(schema: FileSchema, survey: Survey, keys: pa.Table
     """Stop where a blocking column names records rather than what they have in common.
 
     Arrivals of a night are few, and may each be alone with their blocking value: nights are not looked at.
-
-    Raises:
-        DataError: naming the column.
     """
     rows = survey.rows
     # No column has more values than there are keys.
@@ -73,16 +67,12 @@ def refuse_identifying_labels(schema: FileSchema, survey: Survey, keys: pa.Table
             )
 
 
-def strata_of(spec: ReleaseSpec, schema: FileSchema, keys: pa.Table, hold: Holding | None = None) -> Strata:
-    """Turn counted keys into strata, as the spec wants them.
-
-    Raises:
-        DataError: as :func:`plan_strata`.
-    """
+def strata_of(spec: ReleaseSpec, schema: FileSchema, keys: pa.Table, hold_until: int | None = None) -> Strata:
+    """Turn counted keys into strata, as the spec wants them."""
     released = {c.name: t for c, t in zip(schema.released, schema.released_types, strict=True)}
     blocks = spec.blocks
     rules = StrataRules(spec.k, blocks.undersized, blocks.labels, blocks.totals_known)
-    return plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold)
+    return plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold_until)
 
 
 def make_plan(
@@ -91,13 +81,13 @@ def make_plan(
     survey: Survey,
     keys: pa.Table,
     done: StepsDone,
-    hold: Holding | None = None,
+    hold_until: int | None = None,
 ) -> BlockPlan:
     """The block plan; ``done`` has the survey, and does more passes over the input where blocks have to be cut.
 
-    ``hold`` says which of a night's arrivals wait for more.
+    A key of a night waits until it has ``hold_until`` arrivals.
     """
-    strata = strata_of(spec, context.schema, keys, hold)
+    strata = strata_of(spec, context.schema, keys, hold_until)
     chosen = algorithms()[spec.algorithm.name].with_costs_of(spec.algorithm.parameters)
     info, p = chosen.with_refinement(spec.effort), len(context.kinds)
     limit = spec.blocks.max_records or default_max_records(info, p, spec.k, survey.row_bytes)
@@ -111,6 +101,13 @@ def make_plan(
     )
 
 
+def task_bytes(plan: BlockPlan, info: AlgorithmInfo, p: int, k: int, row_bytes: float) -> int:
+    """Estimate what the largest task of a plan needs for its rows."""
+    rows = int(plan.rows_of_partitions().max(initial=0))
+    load = Load(rows, row_bytes=row_bytes, block_bytes=plan.block_bytes(info, p, k))
+    return max(ANONYMIZE.memory(load), plan.route_bytes())
+
+
 @dataclass(frozen=True)
 class FirstLook:
     """For what a plan would be refused."""
@@ -121,12 +118,7 @@ class FirstLook:
 
 
 def look_at(spec: ReleaseSpec, table: pa.Table) -> FirstLook:
-    """Survey some rows and plan their strata; nothing is written.
-
-    Raises:
-        SpecError: the spec's roles do not fit the columns.
-        DataError: a column cannot have its role.
-    """
+    """Survey some rows and plan their strata; nothing is written."""
     schema = resolve_schema(spec, table.schema)
     rough = usable_moments(schema, table.slice(0, BATCH_ROWS))
     context = Context(spec, table.schema, (InputPart(0, ()),), rough)

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -46,16 +46,13 @@ from microagg_core.release.pieces import (
 from microagg_core.store.layout import RunLayout
 from microagg_core.store.objects import Store, sha256_hex
 
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 #: The stages of a release, in their order.
 STAGES = ("survey", "plan", "scatter", "anonymize", "validate", "measure", "publish", "report")
 #: Contents of a step's objects that are read at once: together they are smaller than the rows that a worker holds.
 _AT_ONCE = 16
 
 T = TypeVar("T")
-
-
-# --- Objects -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -84,66 +81,68 @@ class JsonOutput(Output[T]):
 
 
 class TableOutput(Output[pa.Table]):
-    """Objects that hold a table."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name, to_bytes, read_slice, "arrows")
+    def __init__(self, name: str, ending: str = "arrows") -> None:
+        super().__init__(name, to_bytes, read_slice, ending)
 
 
 class BytesOutput(Output[bytes]):
-    """Objects that hold bytes as they are."""
-
     def __init__(self, name: str) -> None:
         super().__init__(name, bytes, bytes, "bytes")
 
 
-class Rows(Output[pa.Table]):
+class Rows(TableOutput):
     """Rows on their way to tasks of other steps: objects that are cut by destination, of which readers get ranges."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(name, to_bytes, read_slice, "slices")
+        super().__init__(name, "slices")
 
 
-# --- Declarations --------------------------------------------------------------------------------------------
+class Load(NamedTuple):
+    """What the largest task of a step is about, as far as that takes memory."""
+
+    rows: int = 0
+    columns: int = 0
+    row_bytes: float = 0.0
+    batch_rows: int = 0
+    #: Of the rows of all tasks; and what an algorithm takes for a block.
+    whole_bytes: float = 0.0
+    block_bytes: int = 0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Step:
-    """A step of a release.
+    """A step of a release."""
 
-    Attributes:
-        name: of its tasks, receipts and objects.
-        stage: the stage that does it.
-        per: what makes a task of it ("part", "partition", "file", ...).
-        does: the work of one task; returns how many rows it was about.
-        reads_input: whether a task reads an input part, whose number is its own.
-        knows: objects of the whole run.
-        same: objects that the task of the same number of a step with the same ``per`` wrote, where there are any.
-        all: objects of all tasks.
-        ranges_of: objects of the whole run of which it reads ranges, by what it knows.
-        receives: rows that tasks send to the task's number.
-        deals: shares rows out to tasks where their destinations are not the tasks' numbers.
-        writes, sends: what it writes; rows that it sends.
-        is_gate: whether it is done at every run, as it never trusts what it found before.
-        by_itself: whether its stage does it at its end, without a line that asks for it.
-        tells: makes a sentence for the operator of what all tasks of such a step wrote, or raises what stops the run.
-    """
-
+    #: Of its tasks, receipts and objects.
     name: str
     stage: str
+    #: What makes a task of it ("part", "partition", "file", ...).
     per: str
+    #: Does the work of one task; returns how many rows it was about.
     does: Callable[[Work], int]
+    #: Estimates the bytes that a task needs beside the worker itself.
+    memory: Callable[[Load], int] = lambda load: 0
+    #: Whether a task reads an input part, whose number is its own.
     reads_input: bool = False
+    #: Objects of the whole run.
     knows: tuple[Output[Any], ...] = ()
+    #: Objects that the task of the same number of a step with the same ``per`` wrote, where there are any.
     same: tuple[Output[Any], ...] = ()
+    #: Objects of all tasks.
     all: tuple[Output[Any], ...] = ()
+    #: Objects of the whole run of which it reads ranges, by what it knows.
     ranges_of: tuple[Rows, ...] = ()
+    #: Rows that tasks send to the task's number.
     receives: tuple[Rows, ...] = ()
+    #: Shares rows out to tasks where their destinations are not the tasks' numbers.
     deals: Callable[[Slices], list[Slices]] | None = None
     writes: tuple[Output[Any], ...] = ()
     sends: tuple[Rows, ...] = ()
+    #: Whether it is done at every run, as it never trusts what it found before.
     is_gate: bool = False
+    #: Whether its stage does it at its end, without a line that asks for it.
     by_itself: bool = False
+    #: Makes a sentence for the operator of what all tasks of such a step wrote, or raises what stops the run.
     tells: Callable[[Pieces], str] | None = None
 
 
@@ -159,23 +158,17 @@ class Companion(Protocol):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CompanionStep:
-    """What another room has a step do besides: it reads, writes and sends as if the step's declaration said so.
+    """What another room has a step do besides: it reads, writes and sends as if the step's declaration said so."""
 
-    Attributes:
-        step: the name of the step.
-        starts: begins a task, given what is planned; None where the task is not one for it.
-        knows, same, writes, sends: as of a :class:`Step`; what is not there is not read.
-    """
-
+    #: The name of the step.
     step: str
+    #: Begins a task, given what is planned; None where the task is not one for it.
     starts: Callable[[Work, Any], Companion | None]
+    #: As of a :class:`Step`; what is not there is not read.
     knows: tuple[Output[Any], ...] = ()
     same: tuple[Output[Any], ...] = ()
     writes: tuple[Output[Any], ...] = ()
     sends: tuple[Rows, ...] = ()
-
-
-# --- Tasks and receipts --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -195,21 +188,21 @@ class Run:
         self.work.put(name, data, durable=True)
         return Piece(name, len(data), sha256_hex(data), step, number, output.name, index)
 
-    def pieces(self, pieces: Iterable[Piece]) -> Pieces:
-        return Pieces(self, tuple(pieces))
-
     def forget(self, places: Iterable[Place]) -> None:
         """Take what these tasks made for not done, because it is damaged."""
         self.work.delete_many([self.layout.receipt(step, number) for step, number in places])
 
 
-@dataclass(frozen=True)
-class Sent:
-    """Rows that a task is sent by the tasks of a step."""
+class Sent(NamedTuple):
+    """Rows that a task of a step sends, or that a task is sent by the tasks of a step."""
 
     step: str
     output: str
     slices: Slices
+
+
+def _slices(sent: Iterable[Sent], output: Rows) -> Slices:
+    return Slices.joined(rows.slices for rows in sent if rows.output == output.name)
 
 
 @dataclass(frozen=True)
@@ -230,15 +223,12 @@ class Task:
         return Digest().add(self.step, self.number, reads, sent, self.format_version).hex()
 
     def to_bytes(self) -> bytes:
-        reads = [piece.__dict__ for piece in self.reads]
-        plain = {"step": self.step, "number": self.number, "reads": reads, "version": self.format_version}
-        return _with_slices(plain, [(rows.step, rows.output, rows.slices) for rows in self.sent])
+        return _written({name: value for name, value in vars(self).items() if name != "run"})
 
     @classmethod
     def from_bytes(cls, data: bytes, run: Run) -> Task:
-        plain, sent = _without_slices(data)
-        reads = tuple(Piece(**piece) for piece in plain["reads"])
-        return cls(plain["step"], plain["number"], run, reads, tuple(Sent(*rows) for rows in sent), plain["version"])
+        plain = _parsed(data)
+        return cls(**{**plain, "reads": tuple(Piece(*piece) for piece in plain["reads"])}, run=run)
 
 
 @dataclass(frozen=True)
@@ -249,8 +239,7 @@ class Receipt:
     number: int
     rows: int
     pieces: tuple[Piece, ...] = ()
-    #: Where the rows that it sends lie, by the names of outputs.
-    sent: tuple[tuple[str, Slices], ...] = ()
+    sent: tuple[Sent, ...] = ()
     #: The digest of the task that it is the receipt of.
     task: str = ""
     seconds: float = 0.0
@@ -271,68 +260,54 @@ class Receipt:
         return piece
 
     def slices(self, output: Rows) -> Slices:
-        return Slices.joined(slices for name, slices in self.sent if name == output.name)
+        return _slices(self.sent, output)
 
-    def to_bytes(self) -> bytes:
-        plain = {**self.__dict__, "pieces": [list(piece.__dict__.values()) for piece in self.pieces]}
-        del plain["sent"]
-        return _with_slices(plain, [("", name, slices) for name, slices in self.sent])
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Receipt | None:
-        """Read what :meth:`to_bytes` gives; None where another version wrote it."""
-        if json.loads(data.partition(b"\n")[0]).get("format_version") != FORMAT_VERSION:
-            return None
-        plain, sent = _without_slices(data)
-        pieces = tuple(Piece(*piece) for piece in plain.pop("pieces"))
-        return cls(**plain, pieces=pieces, sent=tuple((name, slices) for _, name, slices in sent))
+    def save(self, run: Run) -> None:
+        """Write it: from now on the task is done."""
+        run.work.put(run.layout.receipt(self.step, self.number), sealed(_written(vars(self))))
 
 
-def _with_slices(plain: dict[str, Any], sent: Sequence[tuple[str, str, Slices]]) -> bytes:
+def _written(plain: dict[str, Any]) -> bytes:
     """Write a line of JSON; behind it the arrays of slices."""
-    lengths = [(step, output, len(slices)) for step, output, slices in sent]
-    line = json.dumps({**plain, "sent": lengths}, separators=(",", ":")).encode()
-    return b"\n".join([line, Slices.joined(slices for _, _, slices in sent).to_bytes()])
+    lengths = [(rows.step, rows.output, len(rows.slices)) for rows in plain["sent"]]
+    line = json.dumps({**plain, "sent": lengths}, separators=(",", ":"), default=_plain_piece).encode()
+    return b"\n".join([line, Slices.joined(rows.slices for rows in plain["sent"]).to_bytes()])
 
 
-def _without_slices(data: bytes) -> tuple[dict[str, Any], list[tuple[str, str, Slices]]]:
+def _plain_piece(piece: Piece) -> list[Any]:
+    return list(vars(piece).values())
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
     line, _, array = data.partition(b"\n")
     plain, slices, start, sent = json.loads(line), Slices.from_bytes(array), 0, []
-    for step, output, length in plain.pop("sent"):
-        sent.append((step, output, slices[start : start + length]))
+    for step, output, length in plain["sent"]:
+        sent.append(Sent(step, output, slices[start : start + length]))
         start += length
-    return plain, sent
-
-
-def save_receipt(task: Task, receipt: Receipt) -> None:
-    """Write a task's receipt: from now on it is done."""
-    task.run.work.put(task.run.layout.receipt(task.step, task.number), sealed(receipt.to_bytes()))
+    return {**plain, "sent": tuple(sent)}
 
 
 def load_receipt(task: Task) -> Receipt | None:
     """Read the receipt of exactly this task, if it was done before and all its objects are still there."""
     data = read_sealed(task.run.work, task.run.layout.receipt(task.step, task.number))
-    receipt = None if data is None else Receipt.from_bytes(data)
-    if receipt is None or receipt.task != task.digest():
+    if data is None or json.loads(data.partition(b"\n")[0]).get("format_version") != FORMAT_VERSION:
         return None
-    return receipt if all_there(task.run.work, receipt.pieces) else None
+    plain = _parsed(data)
+    receipt = Receipt(**{**plain, "pieces": tuple(Piece(*piece) for piece in plain["pieces"])})
+    return receipt if receipt.task == task.digest() and all_there(task.run.work, receipt.pieces) else None
 
 
-# --- Reading -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
 class Pieces:
     """Objects that were written, by their outputs; the one way to read them back."""
 
-    run: Run
-    pieces: tuple[Piece, ...]
+    def __init__(self, run: Run, pieces: Iterable[Piece]) -> None:
+        self.run, self.pieces = run, tuple(pieces)
 
     def of(self, output: Output[Any]) -> list[Piece]:
         return [piece for piece in self.pieces if piece.output == output.name]
 
     def has(self, output: Output[Any]) -> bool:
-        return any(piece.output == output.name for piece in self.pieces)
+        return bool(self.of(output))
 
     def piece(self, output: Output[Any]) -> Piece:
         """Find the only object of an output."""
@@ -340,20 +315,12 @@ class Pieces:
         return piece
 
     def read(self, output: Output[T]) -> T:
-        """Read the only object of an output.
-
-        Raises:
-            DamagedWorkError: it is gone, or not what was written.
-        """
+        """Read the only object of an output."""
         return self.read_of(output, [self.piece(output)])[0]
 
-    def read_all(self, output: Output[T], index: int | None = None) -> list[T]:
-        """Read all objects of an output, or those with an index; looks at all before it says which are damaged.
-
-        Raises:
-            DamagedWorkError: naming the makers of all that are gone or not what was written.
-        """
-        return self.read_of(output, [piece for piece in self.of(output) if index in (None, piece.index)])
+    def read_all(self, output: Output[T]) -> list[T]:
+        """Read all objects of an output; looks at all before it says which are damaged."""
+        return self.read_of(output, self.of(output))
 
     def read_of(self, output: Output[T], pieces: Sequence[Piece]) -> list[T]:
         return [output.decode(data) for data in read_pieces(self.run.work, pieces)]
@@ -372,65 +339,47 @@ class Pieces:
 
 @lru_cache(maxsize=8)
 def _loaded(run: Run, output: Output[Any], piece: Piece) -> Any:
-    return run.pieces([piece]).read(output)
+    return Pieces(run, [piece]).read(output)
 
 
-# --- Doing a task --------------------------------------------------------------------------------------------
-
-
-class Work:
-    """A task that is being done: what it reads, and what it has written so far."""
+class Work(Pieces):
+    """A task that is being done: the objects that it reads, and what it has written so far."""
 
     def __init__(self, task: Task, companions: Sequence[CompanionStep] = ()) -> None:
-        self.task, self.run, self.number = task, task.run, task.number
-        self.reads = task.run.pieces(task.reads)
-        self.pieces: list[Piece] = []
+        super().__init__(task.run, task.reads)
+        self.task, self.number = task, task.number
+        self.written: list[Piece] = []
+        self.sent: list[Sent] = []
         self.kernel_seconds = 0.0
         self._companions = companions
-        self._sent: dict[str, list[Slices]] = {}
-
-    # --- What it reads ---
-
-    def has(self, output: Output[Any]) -> bool:
-        return self.reads.has(output)
-
-    def read(self, output: Output[T]) -> T:
-        """Read the only object of an output among those that the task reads."""
-        return self.reads.read(output)
-
-    def load(self, output: Output[T]) -> T:
-        """Read an object of the whole run, once a process."""
-        return self.reads.load(output)
 
     def slices(self, output: Rows) -> Slices:
         """Find where the rows lie that the task is sent."""
-        return Slices.joined(rows.slices for rows in self.task.sent if rows.output == output.name)
+        return _slices(self.task.sent, output)
 
-    def ranges(self, output: Rows) -> list[Range]:
-        """List the ranges of bytes of the rows that the task is sent."""
-        return [
+    def contents(self, output: Rows, checksum_of: Callable[[bytes], int] = zlib.crc32) -> list[bytes]:
+        """Read the slices that the task is sent, all asked for at once."""
+        ranges = [
             Range(
-                output.path(self.run.key, rows.step, one.maker, one.object),
-                one.start,
-                one.end,
-                one.checksum,
+                output.path(self.run.key, rows.step, part.maker, part.object),
+                part.start,
+                part.end,
+                part.checksum,
                 rows.step,
-                one.maker,
+                part.maker,
             )
             for rows in self.task.sent
             if rows.output == output.name
-            for one in rows.slices
+            for part in rows.slices
         ]
+        return read_ranges(self.run.work, ranges, checksum_of)
 
     def gather(self, output: Rows, maker: pa.Field | None = None) -> pa.Table | None:
         """Read the rows that the task is sent, in the order of their makers; None where there are none.
 
         ``maker`` names a column more, with the number of the task that sent each row.
-
-        Raises:
-            DamagedWorkError: an object in the work area is not what was written.
         """
-        contents = read_ranges(self.run.work, self.ranges(output), zlib.crc32)
+        contents = self.contents(output)
         if not contents:
             return None
         table = read_together(contents)
@@ -441,28 +390,24 @@ class Work:
         return table.append_column(maker, pa.array(makers).cast(maker.type)).combine_chunks()
 
     def gather_each(self, output: Rows) -> list[tuple[Slice, pa.Table]]:
-        """Read each slice by itself, all asked for at once."""
-        contents = read_ranges(self.run.work, self.ranges(output), zlib.crc32)
-        return list(zip(self.slices(output), map(read_slice, contents), strict=True))
+        """Read each slice by itself."""
+        return list(zip(self.slices(output), map(read_slice, self.contents(output)), strict=True))
 
     def companions(self, planned: Any) -> list[Companion]:
         """Begin with what other rooms have this step do besides."""
         started = [companion.starts(self, planned) for companion in self._companions]
         return [companion for companion in started if companion is not None]
 
-    # --- What it writes ---
-
     def write(self, output: Output[T], value: T) -> None:
         """Write an object; one more where the task has written some of the output before."""
         self.put(output, output.encode(value))
 
     def put(self, output: Output[Any], data: bytes) -> None:
-        """Write an object's bytes."""
-        self.pieces.append(self.run.put(output, data, self.task.step, self.number, self.count(output)))
+        self.written.append(self.run.put(output, data, self.task.step, self.number, self.count(output)))
 
     def count(self, output: Output[Any]) -> int:
         """Count the objects of an output that the task has written."""
-        return sum(piece.output == output.name for piece in self.pieces)
+        return sum(piece.output == output.name for piece in self.written)
 
     def send(self, output: Rows, table: pa.Table, destination: Ints) -> None:
         """Write rows as one object, cut by destination."""
@@ -470,15 +415,15 @@ class Work:
 
     def send_packed(self, output: Rows, data: bytes, slices: Slices) -> None:
         self.put(output, data)
-        self._sent.setdefault(output.name, []).append(slices)
+        self.sent.append(Sent(self.task.step, output.name, slices))
 
     def vouch(self, piece: Piece) -> None:
         """Name an object that was read in the receipt: it is what this task found it to be."""
-        self.pieces.append(piece)
+        self.written.append(piece)
 
     def receipt(self, rows: int) -> Receipt:
-        sent = tuple((name, Slices.joined(slices)) for name, slices in self._sent.items())
-        return Receipt(self.task.step, self.number, rows, tuple(self.pieces), sent, kernel_seconds=self.kernel_seconds)
+        pieces, sent = tuple(self.written), tuple(self.sent)
+        return Receipt(self.task.step, self.number, rows, pieces, sent, kernel_seconds=self.kernel_seconds)
 
 
 @dataclass
@@ -495,7 +440,6 @@ class Scatter:
     tables: list[pa.Table] = field(default_factory=list)
     destinations: list[Ints] = field(default_factory=list)
     packed: list[tuple[bytes, Slices]] = field(default_factory=list)
-    held: int = 0
     rows: int = 0
 
     def add(self, table: pa.Table, destination: Ints) -> None:
@@ -504,9 +448,8 @@ class Scatter:
             return
         self.tables.append(table)
         self.destinations.append(destination)
-        self.held += table.nbytes
         self.rows += table.num_rows
-        if self.held >= grown_size(RUN_BYTES, self.whole_bytes, STEADY_BYTES):
+        if sum(held.nbytes for held in self.tables) >= grown_size(RUN_BYTES, self.whole_bytes, STEADY_BYTES):
             self._pack()
         if sum(len(data) for data, _ in self.packed) >= grown_size(OBJECT_BYTES, self.whole_bytes, STEADY_BYTES):
             self._write()
@@ -520,7 +463,7 @@ class Scatter:
         if not self.tables:
             return
         rows, destination = pa.concat_tables(self.tables), np.concatenate(self.destinations)
-        self.tables, self.destinations, self.held = [], [], 0
+        self.tables, self.destinations = [], []
         self.packed.append(write_slices(rows, destination, self.work.number, self.work.count(self.output)))
 
     def _write(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -46,8 +46,6 @@ class StepsDone(ABC):
     def do(self, step: Step, *, n: int | None = None, round_number: int = 0) -> list[Receipt]:
         """Have all tasks of a step done; see :meth:`tasks`."""
 
-    # --- Objects of the whole run ---
-
     def know(self, output: Output[T], *values: T, number: int = 0) -> None:
         """Write an object of the whole run, or several; tasks that are to know it read it from now on."""
         put = self.run.put
@@ -60,9 +58,7 @@ class StepsDone(ABC):
 
     def known(self, output: Output[T]) -> T:
         """Read an object of the whole run, once a process."""
-        return self.run.pieces(self._known[output.name]).load(output)
-
-    # --- Tasks ---
+        return Pieces(self.run, self._known[output.name]).load(output)
 
     def tasks(self, step: Step, *, n: int | None = None, round_number: int = 0) -> list[Task]:
         """Wire the tasks of a step.
@@ -72,56 +68,44 @@ class StepsDone(ABC):
             n: how many tasks there are; by default as many as there are of what makes one.
             round_number: of a step that is done several times, each time with other numbers.
         """
-        companions = self.companions(step.name)
-        knows = self._known_pieces(step, companions)
+        declared: list[Step | CompanionStep] = [step, *self.companions(step.name)]
+        knows = self._known_pieces(step, declared)
         of_all = tuple(piece for output in step.all for piece in self.written(output).pieces)
-        received = {output.name: self._received(step, output) for output in step.receives}
+        sent = [(maker, output.name, slices) for output in step.receives for maker, slices in self._sent(output)]
         if step.deals is not None:
-            dealt = {name: [(maker, step.deals(slices)) for maker, slices in sent] for name, sent in received.items()}
-            n = len(next(of_task for sent in dealt.values() for _, of_task in sent))
+            dealt = [step.deals(slices) for _, _, slices in sent]
+            n_tasks = max(map(len, dealt), default=0)
         else:
-            n = self.counts[step.per] if n is None else n
-            dealt = {
-                name: [(maker, slices.by_destination(n)) for maker, slices in sent] for name, sent in received.items()
-            }
-        same = (*step.same, *(output for one in companions for output in one.same))
-        others = (other for other in self.steps.values() if other.per == step.per and other.name != step.name)
-        makers = [self._receipts[other.name] for other in others]
+            n_tasks = self.counts[step.per] if n is None else n
+            dealt = [slices.by_destination(n_tasks) for _, _, slices in sent]
+        same = {output.name for step_or_companion in declared for output in step_or_companion.same}
+        others = [other.name for other in self.steps.values() if other.per == step.per and other.name != step.name]
         tasks = []
-        for place in range(n):
-            read = tuple(self._same(makers, output, place) for output in same)
-            sent = tuple(
-                Sent(maker, name, of_task[place])
-                for name, of_makers in dealt.items()
-                for maker, of_task in of_makers
-                if len(of_task[place])
+        for place in range(n_tasks):
+            receipts = [self._receipts[name][place] for name in others if place in self._receipts[name]]
+            own = tuple(piece for receipt in receipts for piece in receipt.own_pieces if piece.output in same)
+            rows = tuple(
+                Sent(maker, name, of_tasks[place])
+                for (maker, name, _), of_tasks in zip(sent, dealt, strict=True)
+                if len(of_tasks[place])
             )
-            pieces = (*knows, *(piece for pieces in read for piece in pieces), *of_all)
-            tasks.append(Task(step.name, round_number * n + place, self.run, pieces, sent))
+            tasks.append(Task(step.name, round_number * n_tasks + place, self.run, (*knows, *own, *of_all), rows))
         return tasks
 
-    def _known_pieces(self, step: Step, companions: Sequence[CompanionStep]) -> tuple[Piece, ...]:
+    def _known_pieces(self, step: Step, declared: Sequence[Step | CompanionStep]) -> tuple[Piece, ...]:
         for output in step.knows:
             if output.name not in self._known:
                 raise InternalError(f"a bug: step {step.name} needs {output.name}; please report it")
-        outputs = (*step.knows, *(output for one in companions for output in one.knows))
-        names = dict.fromkeys(output.name for output in outputs)
+        names = dict.fromkeys(output.name for step_or_companion in declared for output in step_or_companion.knows)
         return tuple(piece for name in names for piece in self._known.get(name, ()))
 
-    def _received(self, step: Step, output: Rows) -> list[tuple[str, Slices]]:
-        """Join the rows that were sent, by the step that sent them; an empty list's where none was."""
-        makers = [
+    def _sent(self, output: Rows) -> list[tuple[str, Slices]]:
+        """Join the rows that were sent, by the step that sent them."""
+        joined = (
             (name, Slices.joined(receipt.slices(output) for receipt in self._receipts[name].values()))
             for name in self.steps
-        ]
-        return [(name, slices) for name, slices in makers if len(slices)] or [(step.name, Slices())]
-
-    @staticmethod
-    def _same(makers: Iterable[dict[int, Receipt]], output: Output[Any], place: int) -> tuple[Piece, ...]:
-        receipts = (receipts[place] for receipts in makers if place in receipts)
-        return tuple(piece for receipt in receipts for piece in receipt.own_pieces if piece.output == output.name)
-
-    # --- What was done ---
+        )
+        return [(name, slices) for name, slices in joined if len(slices)]
 
     def note(self, step: Step, receipts: Sequence[Receipt]) -> None:
         """Account for tasks that are done."""
@@ -130,17 +114,13 @@ class StepsDone(ABC):
 
     def receipts(self, *steps: Step) -> list[Receipt]:
         """Receipts of steps, step by step and in the order of their numbers."""
-        return [
-            receipt
-            for step in steps
-            for _, receipt in sorted(self._receipts.get(step.name, {}).items(), key=lambda item: item[0])
-        ]
+        return [receipt for step in steps for _, receipt in sorted(self._receipts.get(step.name, {}).items())]
 
     def written(self, *outputs: Output[Any]) -> Pieces:
         """List objects that tasks wrote, step by step and in the order of their numbers."""
         names = {output.name for output in outputs}
         receipts = self.receipts(*self.steps.values())
-        return self.run.pieces(p for receipt in receipts for p in receipt.own_pieces if p.output in names)
+        return Pieces(self.run, (p for receipt in receipts for p in receipt.own_pieces if p.output in names))
 
     def has(self, output: Output[Any]) -> bool:
         return bool(self.written(output).pieces)

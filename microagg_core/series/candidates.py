@@ -26,7 +26,7 @@ from microagg_core.series.atoms import from_number, numbered_atoms, places_of_at
 from microagg_core.series.digests import as_columns, classes_of, numbered_rows, pairs_of, positions_of_numbers
 from microagg_core.series.generations import Counts
 from microagg_core.series.matching import ABSENT, ATOM, UNIT_RANGES, half_of, read_unit_ranges
-from microagg_core.series.night import GHOSTS_FROM, NIGHT, NIGHT_KEY, Night, confidential_digests, load_night
+from microagg_core.series.night import GHOSTS_FROM, NIGHT, NIGHT_KEY, Night, confidential_digests, gather, load_night
 from microagg_core.series.survivors import SURVIVOR_DIGESTS, absent_units, number_of_ghosts
 from microagg_core.series.units import NO_ATOM
 
@@ -76,8 +76,9 @@ class Arrivals:
         night, key = load_night(work)
         number, distinct = numbered_rows(classes_of(table, _keys_of(plan), key))
         atoms, n_numbers = numbered_atoms(distinct)
-        digests, values = confidential_digests(plan.context, night, key, table)
-        arrived = _row_table(records, atoms[number], np.ones(len(records), dtype=np.bool_), digests, values)
+        digests = confidential_digests(plan.context, night, key, table)
+        nothing = np.zeros(len(records), dtype=np.uint64)
+        arrived = _row_table(records, atoms[number], np.ones(len(records), dtype=np.bool_), digests, nothing)
         work.send(ARRIVED, arrived, plan.survey.parts_of(records))
         new = pa.table({ATOM: pa.array(atoms), **as_columns(distinct, "k")})
         work.send(NEW_ATOMS, new, range_of_classes(distinct, night.n_atom_ranges))
@@ -91,19 +92,10 @@ def _keys_of(plan: Planned) -> list[str]:
     return [c.name for c in (*plan.context.schema.blocking, *plan.context.schema.quasi_identifiers)]
 
 
-def _row_table(
-    records: Ints,
-    atoms: UInt64s,
-    out: Bools,
-    rows: UInt64s,
-    values: list[NDArray[np.uint32]],
-    differs: UInt64s | None = None,
-) -> pa.Table:
+def _row_table(records: Ints, atoms: UInt64s, out: Bools, digests: dict[str, pa.Array], differs: UInt64s) -> pa.Table:
     """Tabulate what ledger ranges hear of rows: a new atom, whether they are released, digests of their values."""
-    differs = np.zeros(len(records), dtype=np.uint64) if differs is None else differs
-    columns = {RECORD: pa.array(records), ATOM: pa.array(atoms), "out": pa.array(out), "row": pa.array(rows)}
-    columns |= {f"d{j}": pa.array(of_column) for j, of_column in enumerate(values)}
-    return pa.table({**columns, "differs": pa.array(differs)})
+    columns = {RECORD: pa.array(records), ATOM: pa.array(atoms), "out": pa.array(out)}
+    return pa.table({**columns, **digests, "differs": pa.array(differs)})
 
 
 def check_survivors(work: Work) -> int:
@@ -114,52 +106,51 @@ def check_survivors(work: Work) -> int:
         return notes.rows
     held = _Held(work, night, file.records)
     classes = classes_of(file.table, _keys_of(plan), key)
-    rows, values = confidential_digests(plan.context, night, key, file.table)
-    differs = held.differs(rows, values)
-    held.send_exceptions(work, plan, rows, values, differs)
+    digests = confidential_digests(plan.context, night, key, file.table)
+    differs = held.differs(digests)
+    held.send_exceptions(work, plan, digests, differs)
     work.write(SEEN, held.seen(classes))
     work.write(LOOKED, held.wrong(classes, differs))
     return notes.rows
 
 
 class _Held:
-    """The rows of a file of survivors, and whose they are.
-
-    ``came`` is what the input has of survivors of the file's atoms; None: there are none.
-    """
+    """The rows of a file of survivors, and whose they are."""
 
     def __init__(self, work: Work, night: Night, records: Ints) -> None:
         self._night, self._records = night, records
         self._atoms = night.read_atoms(work.number)
-        self._came = came = work.gather(SURVIVOR_DIGESTS)
+        names = [("half", pa.uint32()), *((f"d{j}", pa.uint32()) for j in range(len(night.columns)))]
+        #: What the input has of survivors of the file's atoms.
+        self._came = gather(
+            work, SURVIVOR_DIGESTS, [(RECORD, pa.int64()), (ATOM, pa.uint64()), ("changed", pa.bool_()), *names]
+        )
         #: For each row of the file, its place in ``came``; -1 for ghosts, and for rows that are nobody's.
-        self._row = np.full(len(records), -1, dtype=np.int64)
+        self._row = positions_of_numbers(records, np.asarray(self._came[RECORD]))
+        self._is_own = self._row >= 0
+        self._atom_of_came = places_of_atoms(np.asarray(self._came[ATOM]), self._atoms)
         #: The place of each row's atom; -1 for rows that are nobody's.
-        self._atom = self._row.copy()
-        if came is not None:
-            self._row = positions_of_numbers(records, np.asarray(came[RECORD]))
-            is_own = self._row >= 0
-            self._atom[is_own] = places_of_atoms(np.asarray(came[ATOM]), self._atoms)[self._row[is_own]]
+        self._atom = np.full(len(records), -1, dtype=np.int64)
+        self._atom[self._is_own] = self._atom_of_came[self._row[self._is_own]]
         absent = absent_units(work)
-        if absent is not None:
-            numbers = number_of_ghosts(np.asarray(absent["unit_range"]), np.asarray(absent["index"]))
-            ghost = positions_of_numbers(records, numbers)
-            self._atom[ghost >= 0] = places_of_atoms(np.asarray(absent[ATOM]), self._atoms)[ghost[ghost >= 0]]
-        self._is_changed = self._of_input("changed", np.dtype(np.bool_))
+        numbers = number_of_ghosts(np.asarray(absent["unit_range"]), np.asarray(absent["index"]))
+        ghost = positions_of_numbers(records, numbers)
+        self._atom[ghost >= 0] = places_of_atoms(np.asarray(absent[ATOM]), self._atoms)[ghost[ghost >= 0]]
+        self._is_changed = self._of_input("changed")
 
-    def _of_input(self, name: str, kind: np.dtype[Any]) -> NDArray[Any]:
-        values: NDArray[Any] = np.zeros(len(self._row), dtype=kind)
-        if self._came is not None:
-            is_own = self._row >= 0
-            values[is_own] = np.asarray(self._came[name])[self._row[is_own]]
+    def _of_input(self, name: str) -> NDArray[Any]:
+        of_input = np.asarray(self._came[name])
+        values = np.zeros(len(self._row), dtype=of_input.dtype)
+        values[self._is_own] = of_input[self._row[self._is_own]]
         return values
 
-    def differs(self, rows: UInt64s, values: list[NDArray[np.uint32]]) -> UInt64s:
+    def differs(self, digests: dict[str, pa.Array]) -> UInt64s:
         """For survivors' rows, set a bit for each watched column whose value is not tonight's; or one for the row."""
-        differs, is_own = np.zeros(len(self._row), dtype=np.uint64), self._row >= 0
-        digests = {f"d{j}": of_column for j, of_column in enumerate(values)} or {"half": half_of(rows)}
-        for j, (name, digest) in enumerate(digests.items()):
-            other = is_own & (digest != self._of_input(name, digest.dtype))
+        differs = np.zeros(len(self._row), dtype=np.uint64)
+        files = {name: np.asarray(of_column) for name, of_column in digests.items()}
+        row = files.pop("row")
+        for j, (name, digest) in enumerate((files or {"half": half_of(row)}).items()):
+            other = self._is_own & (digest != self._of_input(name))
             differs |= other.astype(np.uint64) << np.uint64(j)
         return differs
 
@@ -191,9 +182,7 @@ class _Held:
         atom = np.asarray(self._atoms[ATOM])[places]
         return pa.table({ATOM: pa.array(atom), **as_columns(of_atoms, "k"), "n": pa.array(counts)})
 
-    def send_exceptions(
-        self, work: Work, plan: Planned, rows: UInt64s, values: list[NDArray[np.uint32]], differs: UInt64s
-    ) -> None:
+    def send_exceptions(self, work: Work, plan: Planned, digests: dict[str, pa.Array], differs: UInt64s) -> None:
         """Send the rows that the ledger has to hear of, and missing survivors, to parts; ghosts to ranges of units."""
         missing = self._missing()
         is_ghost = (self._records >= GHOSTS_FROM) & (self._atom >= 0)
@@ -202,13 +191,11 @@ class _Held:
         def with_missing(of_rows: NDArray[Any]) -> NDArray[Any]:
             return np.concatenate([of_rows[odd], np.zeros(len(missing), of_rows.dtype)])
 
-        records = np.concatenate([self._records[odd], missing])
-        ghost = with_missing(is_ghost)
+        records, ghost = np.concatenate([self._records[odd], missing]), with_missing(is_ghost)
         numbers = np.where(ghost, records % GHOSTS_FROM, records)
-        no_atom = np.full(len(records), NO_ATOM, dtype=np.uint64)
-        out = np.arange(len(records)) < len(odd)
-        digests = [with_missing(digest) for digest in values]
-        table = _row_table(numbers, no_atom, out, with_missing(rows), digests, with_missing(differs))
+        no_atom, out = np.full(len(records), NO_ATOM, dtype=np.uint64), np.arange(len(records)) < len(odd)
+        of_rows = {name: pa.array(with_missing(np.asarray(digest))) for name, digest in digests.items()}
+        table = _row_table(numbers, no_atom, out, of_rows, with_missing(differs))
         own, ghosts = np.flatnonzero(~ghost), np.flatnonzero(ghost)
         work.send(EXCEPTIONS, table.take(pa.array(own)), plan.survey.parts_of(records[own]))
         no_part = pa.array(np.full(len(ghosts), -1, dtype=np.int32))
@@ -216,11 +203,8 @@ class _Held:
         work.send(GHOSTS, of_ghosts, records[ghosts] // GHOSTS_FROM - 1)
 
     def _missing(self) -> Ints:
-        if self._came is None:
-            return np.zeros(0, dtype=np.int64)
-        atom = places_of_atoms(np.asarray(self._came[ATOM]), self._atoms)
-        is_missing = self._night.may_vanish(np.asarray(self._atoms["since"])[atom])
-        is_missing[self._row[self._row >= 0]] = False
+        is_missing = self._night.may_vanish(np.asarray(self._atoms["since"])[self._atom_of_came])
+        is_missing[self._row[self._is_own]] = False
         return np.asarray(self._came[RECORD])[is_missing]
 
 

@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Ints, Pairs, UInt64s
-from microagg_core.data.tables.hashing import hash_rows, is_text_or_bytes, one_array
+from microagg_core.data.tables.hashing import hash_rows, one_array
 from microagg_core.data.tables.spelling import in_normal_form
+from microagg_core.data.tables.types import is_text, is_text_or_bytes
 from microagg_core.errors import DataError
 
 #: How ids are compared: in normal form; where their spelling is acknowledged to tell units apart, numbers alone so; or
@@ -126,8 +127,7 @@ def _text(array: pa.Array, form: UnitForm) -> pa.Array:
 
 def _is_nothing(texts: pa.Array) -> pa.Array:
     """Mark missing ids and those of spaces alone: in CSV two missing ids would else be one unit that repeats."""
-    is_text = pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)
-    trimmed = pc.ascii_trim_whitespace(texts) if is_text else texts
+    trimmed = pc.ascii_trim_whitespace(texts) if is_text(texts.type) else texts
     return pc.fill_null(pc.equal(pc.binary_length(trimmed), 0), True)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -60,8 +60,8 @@ from microagg_core.series.publications import (
     sweep_output,
     sweep_published,
     sweep_unknown,
+    taken_back,
 )
-from microagg_core.series.voids import taken_back
 from microagg_core.software import software
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
@@ -118,14 +118,7 @@ class ErasureReport:
 def forget(
     spec_path: str, units_path: str, yes: bool, now: datetime.datetime, settings: Sequence[str] = ()
 ) -> ErasureReport:
-    """Report what it takes to erase units from a series, and with ``yes`` do it.
-
-    Raises:
-        SpecError: the spec names no units, or the file is none of units.
-        DataError: the file cannot be read, or names nobody in a line.
-        GateError: what would be left breaks a promise.
-        StorageError: a release is being published, or something cannot be read or written.
-    """
+    """Report what it takes to erase units from a series, and with ``yes`` do it."""
     spec = load_spec(spec_path, settings)
     if spec.unit == "row":
         raise SpecError(
@@ -143,9 +136,8 @@ def forget(
     if head is not None:
         key = key_of(spec, ledger)
         refuse_other_key(head, key, ledger)
-        eraser = Eraser(spec, key, output)
         if pending and yes:
-            removed += eraser.go_on(resumed_erasure(ledger, output, head), head, now)
+            removed += Eraser(spec, key, output, resumed_erasure(ledger, output, head), now).go_on(head)
         if head.kind == "night" and not is_published(ledger, output, head):
             # What its run may hold of them goes: the night is taken back, unless its run is alive.
             head = taken_back(ledger, output, head, work, only_tell=not yes)
@@ -156,21 +148,18 @@ def forget(
     erasure = decide_erasure(ledger, output, head, listed, decoys)
     is_done = yes and len(erasure.forgotten) > 0
     if is_done:
-        removed += eraser.carry_out(erasure, now)
-    return _report(spec.name, erasure, is_done or (yes and pending), pending, removed)
-
-
-def _report(name: str, erasure: Erasure, done: bool, resumed: bool, removed: int) -> ErasureReport:
-    releases = tuple(
-        (release.layout.folder, units, release.night == erasure.newest_night) for release, units in erasure.holding
-    )
-    forgotten = len(erasure.forgotten)
+        removed += Eraser(spec, key, output, erasure, now).carry_out()
     return ErasureReport(
-        name, erasure.listed, erasure.named, forgotten, erasure.n_with_them, releases, done, resumed, removed
+        spec.name,
+        erasure.listed,
+        erasure.named,
+        len(erasure.forgotten),
+        erasure.n_with_them,
+        tuple((of.layout.folder, units, of.night == erasure.newest_night) for of, units in erasure.holding),
+        is_done or (yes and pending),
+        pending,
+        removed,
     )
-
-
-# --- Carrying it out -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -178,100 +167,118 @@ class Eraser:
     spec: ReleaseSpec
     key: SeriesKey
     output: Store
+    erasure: Erasure
+    now: datetime.datetime
 
-    def carry_out(self, erasure: Erasure, now: datetime.datetime) -> int:
+    @property
+    def run(self) -> Run:
+        """The run under which files are staged, and which gives signs of life."""
+        return Run(work_store(self.spec), erasure_key(self.erasure.night))
+
+    def carry_out(self) -> int:
         """Write, publish and withdraw; returns how many files were removed."""
-        revision = self._next_revision(erasure) if erasure.republishes else None
+        erasure = self.erasure
+        revision = self._next_revision() if erasure.republishes else None
         with Running() as running:
-            running.begin(self._run(erasure.night))
-            after, traces = erasure.write(now.date().isoformat(), revision)
-            refuse_failed([_trace_check(erasure, traces)])
+            running.begin(self.run)
+            after, traces = erasure.write(self.now.date().isoformat(), revision)
+            refuse_failed([self._trace_check(traces)])
             require("erasure-effect", erasure.unlike(after))
             if revision is None:
                 erasure.ledger.commit(after)
             else:
-                self._publish(erasure, after, traces, now)
-            return self._finish(erasure, after, now, running)
+                self._publish(after, traces)
+            return self._finish(after, running)
 
-    def go_on(self, erasure: Erasure, after: Generation, now: datetime.datetime) -> int:
+    def go_on(self, after: Generation) -> int:
         """Finish an erasure whose generation is committed; returns how many files were removed."""
         with Running() as running:
-            running.begin(self._run(after.night))
-            if erasure.republishes and not self.output.exists(after.layout.manifest()):
+            running.begin(self.run)
+            if self.erasure.republishes and not self.output.exists(after.layout.manifest()):
                 traces = TraceCounter()
-                for units in erasure.ledger.units_with_atoms(after):
+                for units in self.erasure.ledger.units_with_atoms(after):
                     traces.add(units)
-                self._publish(erasure, after, traces, now)
-            return self._finish(erasure, after, now, running)
+                self._publish(after, traces)
+            return self._finish(after, running)
 
-    def _run(self, night: int) -> Run:
-        return Run(work_store(self.spec), erasure_key(night))
-
-    def _finish(self, erasure: Erasure, after: Generation, now: datetime.datetime, running: Running) -> int:
+    def _finish(self, after: Generation, running: Running) -> int:
         """Withdraw releases once the ledger and the readers have the new revision, and mark the end."""
-        ledger, run, again = erasure.ledger, self._run(after.night), after.layout
+        erasure, output, run, again = self.erasure, self.output, self.run, after.layout
         if erasure.republishes:
-            bring_pages(self.output, read_manifest(self.output, again), public_pages)
-        update_latest(self.output)
+            bring_pages(output, read_manifest(output, again), public_pages)
+        update_latest(output)
         removed = 0
         for release, _ in erasure.holding:
             replaced_by = again.folder if release.night == erasure.newest_night else None
-            tombstone = Tombstone("erasure", _timestamp(now), after.night, replaced_by)
-            removed += withdraw(self.output, release.layout, tombstone)
-        update_latest(self.output)
-        removed += sweep_output(ledger, self.output, run.work, run.key) + sweep_unknown(self.output)
+            tombstone = Tombstone("erasure", _timestamp(self.now), after.night, replaced_by)
+            removed += withdraw(output, release.layout, tombstone)
+        update_latest(output)
+        removed += sweep_output(erasure.ledger, output, run.work, run.key) + sweep_unknown(output)
         if erasure.republishes:
-            sweep_published(ledger, self.output, run.work, read_manifest(self.output, again))
-        require("erasure-effect", self._still_readable(erasure))
-        ledger.note_published(after.night)
-        clear_unnamed(ledger)
+            sweep_published(erasure.ledger, output, run.work, read_manifest(output, again))
+        require("erasure-effect", self._still_readable())
+        erasure.ledger.note_published(after.night)
+        clear_unnamed(erasure.ledger)
         running.end()
         run.work.delete_all(run.layout.folder)
         return removed
 
-    def _still_readable(self, erasure: Erasure) -> list[str]:
+    def _still_readable(self) -> list[str]:
         """Look at the output for releases that hold somebody who is forgotten, whatever was inferred of them."""
-        held = {release.layout for release, _ in erasure.holding}
-        layouts = (manifest.layout for manifest in manifests_of(self.output, erasure.ledger.series))
+        held = {release.layout for release, _ in self.erasure.holding}
+        layouts = (manifest.layout for manifest in manifests_of(self.output, self.erasure.ledger.series))
         folders = [layout.folder for layout in layouts if layout in held]
         return [f"{folder} is still readable" for folder in folders if not is_withdrawn(self.output, folder)]
 
-    def _next_revision(self, erasure: Erasure) -> str:
-        release_id = _newest(erasure).release_id
+    @property
+    def _newest(self) -> Generation:
+        if self.erasure.newest is None:
+            raise InternalError("a bug: nothing was published that could be published again; please report it")
+        return self.erasure.newest
+
+    def _next_revision(self) -> str:
+        release_id = self._newest.release_id
         revisions = committed_revisions_in(self.output, release_id)
         if not revisions:
             return revision_name(1)
         series = read_manifest(self.output, ReleaseLayout(release_id, revisions[0])).series
-        if series is not None and series.night == erasure.night:
+        if series is not None and series.night == self.erasure.night:
             return revisions[0]  # only the ledger has lost what was published then
         return revision_name((revision_number(revisions[0]) or 0) + 1)
 
-    def _publish(self, erasure: Erasure, after: Generation, traces: TraceCounter, now: datetime.datetime) -> None:
+    def _publish(self, after: Generation, traces: TraceCounter) -> None:
         """Publish the newest release again, the ledger first."""
-        newest = _newest(erasure)
-        if self.output.exists(after.layout.manifest()):
-            self._adopt(erasure, after)
+        ledger, output = self.erasure.ledger, self.output
+        leaving, staying = _leaving_and_staying(self.erasure)
+        if output.exists(after.layout.manifest()):
+            # It was published, and only the ledger lost it: its files have to prove to be the very ones.
+            refuse_failed(_Remains(self, read_manifest(output, after.layout), Counter()).checks(staying))
+            ledger.commit(after)
             return
-        manifest = manifest_of(self.output, newest)
-        remains = self._remains(erasure, manifest)
-        checks = [*remains.checks(), _trace_check(erasure, traces)]
+        manifest = manifest_of(output, self._newest)
+        remains = _Remains(self, manifest, leaving)
+        if left := leaving.total():
+            raise StorageError(
+                f"{manifest.layout.folder} lacks {left} rows that the ledger says it holds; restore its "
+                "files, or make the ledger again with microagg series rebuild"
+            )
+        checks = [*remains.checks(staying), self._trace_check(traces)]
         refuse_failed(checks)
 
         def commit(asked: Manifest) -> None:
             if asked.revision != after.revision:
                 raise StorageError(
-                    f"release {asked.id} got another revision in {shown(self.output.url)} meanwhile; run again"
+                    f"release {asked.id} got another revision in {shown(output.url)} meanwhile; run again"
                 )
-            erasure.ledger.commit(after)
+            ledger.commit(after)
 
         def note(layout: ReleaseLayout, attempt: str) -> None:
-            key = erasure_key(after.night)
-            note_attempt(erasure.ledger.store, Attempt(attempt, layout.id, layout.revision, self.output.url, key))
+            note_attempt(ledger.store, Attempt(attempt, layout.id, layout.revision, output.url, self.run.key))
 
         sign = self.spec.output.sign
         publish(
-            self.output,
-            _facts(manifest, remains, checks, after, now),
+            output,
+            _facts(manifest, remains, checks, after, self.now),
             remains.parts,
             replace=True,
             before_upload=note,
@@ -280,47 +287,20 @@ class Eraser:
             pages_of=public_pages,
         )
 
-    def _adopt(self, erasure: Erasure, after: Generation) -> None:
-        """Commit an erasure that was published, once its files prove to be the very ones."""
-        manifest = read_manifest(self.output, after.layout)
-        remains = _Remains(self, manifest, self._run(erasure.night), _leaving_and_staying(erasure)[1])
-        for number, part in enumerate(manifest.parts):
-            remains.add(number, part, Counter())
-        refuse_failed(remains.checks())
-        erasure.ledger.commit(after)
-
-    def _remains(self, erasure: Erasure, manifest: Manifest) -> _Remains:
-        leaving, staying = _leaving_and_staying(erasure)
-        remains = _Remains(self, manifest, self._run(erasure.night), staying)
-        for number, part in enumerate(manifest.parts):
-            remains.add(number, part, leaving)
-        if left := leaving.total():
-            raise StorageError(
-                f"{manifest.layout.folder} lacks {left} rows that the ledger says it holds; restore its "
-                "files, or make the ledger again with microagg series rebuild"
-            )
-        return remains
-
-
-def _newest(erasure: Erasure) -> Generation:
-    if erasure.newest is None:
-        raise InternalError("a bug: nothing was published that could be published again; please report it")
-    return erasure.newest
+    def _trace_check(self, traces: TraceCounter) -> Check:
+        before, smallest = self.erasure.before, traces.smallest()
+        if before.frozen.mode == "independent":
+            return Check("trace-k", True, "nothing is promised for several releases together")
+        # Where k rose, atoms that are too small for it are withheld: they have what was promised first.
+        past = self.erasure.ledger.past_of(before)
+        least = past.least_k if past is not None else before.frozen.k
+        passed = smallest is None or smallest >= least
+        right = f"every history of releases is shared by at least {least} units"
+        return Check("trace-k", passed, right if passed else f"histories are shared by fewer than {least} units")
 
 
 def _timestamp(now: datetime.datetime) -> str:
     return now.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _trace_check(erasure: Erasure, traces: TraceCounter) -> Check:
-    past, smallest = erasure.ledger.past_of(erasure.before), traces.smallest()
-    if erasure.before.frozen.mode == "independent":
-        return Check("trace-k", True, "nothing is promised for several releases together")
-    # Where k rose, atoms that are too small for it are withheld: they have what was promised first.
-    least = past.least_k if past is not None else erasure.before.frozen.k
-    passed = smallest is None or smallest >= least
-    right = f"every history of releases is shared by at least {least} units"
-    return Check("trace-k", passed, right if passed else f"histories are shared by fewer than {least} units")
 
 
 def _facts(
@@ -342,9 +322,6 @@ def _facts(
         "software": software(),
     }
     return ReleaseFacts(**{name: new.get(name, getattr(manifest, name)) for name in ReleaseFacts.model_fields})
-
-
-# --- The rows that go, and those that stay ---------------------------------------------------------------------
 
 
 def _leaving_and_staying(erasure: Erasure) -> tuple[Counter[int], tuple[int, int]]:
@@ -383,27 +360,20 @@ def _sum(digests: UInt64s) -> int:
     return int(np.add.reduce(mix_words(digests + np.uint64(1)), dtype=np.uint64)) if len(digests) else 0
 
 
-@dataclass
 class _Remains:
-    """The files of the new revision, and what is counted of them when they are read again.
+    """The files of the new revision, and what is counted of them when they are read again."""
 
-    ``expected`` is the sum of the digests of the rows that stay, and their number.
-    """
+    def __init__(self, eraser: Eraser, manifest: Manifest, leaving: Counter[int]) -> None:
+        """Make each file without the rows that go: a new one, or the old one where nobody in it goes."""
+        self._eraser, self._manifest = eraser, manifest
+        self._counter = CombinationCounter(manifest.key_columns, manifest.k)
+        self.parts: list[StagedPart] = []
+        self._total = self._rows = 0
+        for number, part in enumerate(manifest.parts):
+            self._add(number, part, leaving)
 
-    eraser: Eraser
-    manifest: Manifest
-    run: Run
-    expected: tuple[int, int]
-    parts: list[StagedPart] = field(default_factory=list)
-    total: int = 0
-    rows: int = 0
-
-    def __post_init__(self) -> None:
-        self.counter = CombinationCounter(self.manifest.key_columns, self.manifest.k)
-
-    def add(self, number: int, part: PartEntry, leaving: Counter[int]) -> None:
-        """Make one file: a new one, or the old one where nobody in it goes."""
-        output, name = self.eraser.output, self.manifest.layout.absolute(part.name)
+    def _add(self, number: int, part: PartEntry, leaving: Counter[int]) -> None:
+        output, name = self._eraser.output, self._manifest.layout.absolute(part.name)
         if not is_whole(output, name, part):
             raise StorageError(
                 f"{shown(output.url_of(name))} is missing or damaged, so nobody can be taken out of it; restore it"
@@ -413,43 +383,46 @@ class _Remains:
         goes = _take(leaving, self._digests(table))
         if goes.any():
             staged = self._write(number, table.filter(pa.array(~goes)))
-        if staged.rows or len(self.manifest.parts) == 1:
+        if staged.rows or len(self._manifest.parts) == 1:
             self._count(self._read(staged))
             self.parts.append(staged)
 
     def _read(self, staged: StagedPart) -> pa.Table:
         with staged.source.local_copy(staged.name) as path:
-            schema, batches = part_batches(path, self.manifest)
+            schema, batches = part_batches(path, self._manifest)
             return pa.concat_tables([schema.empty_table(), *batches])
 
     def _digests(self, table: pa.Table) -> UInt64s:
-        columns, key = self.manifest.columns, self.eraser.key
+        columns, key = self._manifest.columns, self._eraser.key
         quasi = [c.name for c in columns if c.role == "quasi_identifier"]
-        classes = classes_of(table, [*self.eraser.spec.roles.blocking, *quasi], key)
+        classes = classes_of(table, [*self._eraser.spec.roles.blocking, *quasi], key)
         return _row_digests(classes, rows_of(table, [c.name for c in columns if c.role == "confidential"], key))
 
     def _write(self, number: int, table: pa.Table) -> StagedPart:
-        form, work = released_format(self.manifest), self.run.work
-        data = form.to_bytes(table.combine_chunks(), list(self.eraser.spec.roles.blocking))
-        piece = self.run.put(CANDIDATE, data, "erase", number)
-        return StagedPart(work, piece.name, table.num_rows, piece.bytes, piece.sha256)
+        form, run = released_format(self._manifest), self._eraser.run
+        data = form.to_bytes(table.combine_chunks(), list(self._eraser.spec.roles.blocking))
+        piece = run.put(CANDIDATE, data, "erase", number)
+        return StagedPart(run.work, piece.name, table.num_rows, piece.bytes, piece.sha256)
 
     def _count(self, table: pa.Table) -> None:
-        self.counter.add_batches(iter([table]))
-        self.total = (self.total + _sum(self._digests(table))) % 2**64
-        self.rows += table.num_rows
+        self._counter.add_batches(iter([table]))
+        self._total = (self._total + _sum(self._digests(table))) % 2**64
+        self._rows += table.num_rows
 
-    def checks(self) -> list[Check]:
-        """Check from the files that no class has fewer than k, and that they hold the rows of those who stay alone."""
-        failing = self.counter.failing()
+    def checks(self, staying: tuple[int, int]) -> list[Check]:
+        """Check from the files that no class has fewer than k, and that they hold the rows of those who stay alone.
+
+        ``staying`` is the sum of the digests of these rows, and their number.
+        """
+        failing = self._counter.failing()
         if failing:
-            recount = self.counter.recount()
+            recount = self._counter.recount()
             recount.add_batches(self._tables())
             failing = recount.failing()
-        k = self.manifest.k
+        k = self._manifest.k
         right = f"every combination of quasi-identifiers and blocking values has at least {k} units"
         wrong = f"{failing} combinations have fewer than k={k} units"
-        is_same = (self.total, self.rows) == self.expected
+        is_same = (self._total, self._rows) == staying
         same = "the rows of those who stay, as they were released, and no others"
         return [
             Check("k-anonymity", not failing, wrong if failing else right),

@@ -17,7 +17,7 @@ from microagg_core.arrays import Bools, Pairs, UInt64s
 from microagg_core.errors import StorageError
 from microagg_core.series.atoms import TraceCounter, atoms_table, counts_of, places_of_atoms, range_of_atoms, traces_of
 from microagg_core.series.digests import as_columns, numbered_rows, pairs_of, positions_in
-from microagg_core.series.fates import Fate, Policy, decide, drawn_decoys
+from microagg_core.series.fates import Fate, decide, drawn_decoys
 from microagg_core.series.generations import Generation, RangeFile, UnitCounts
 from microagg_core.series.invariants import counts_for_its_atom
 from microagg_core.series.ledger import Ledger
@@ -30,28 +30,22 @@ _NO_PAIRS: Pairs = np.zeros((0, 2), dtype=np.uint64)
 
 @dataclass(frozen=True)
 class Erasure:
-    """What is to become of whom, before anything of it is written.
-
-    Attributes:
-        ledger: of the series.
-        before: the generation that it goes on from.
-        newest: the newest release, by its generation.
-        listed: the units that were asked for.
-        named: how many of them the ledger knows.
-        forgotten: those of them that are not forgotten yet.
-        vanishing: the units that vanish with them from the newest release.
-        closed: of these and of those in no release now, who may never be released again.
-        holding: the releases that may hold somebody who is forgotten, old to new, and how many of them each may hold.
-    """
+    """What is to become of whom, before anything of it is written."""
 
     ledger: Ledger
+    #: The generation that it goes on from, and that of the newest release.
     before: Generation
     newest: Generation | None
+    #: How many units were asked for, and how many of them the ledger knows.
     listed: int
     named: int
+    #: Those of them that are not forgotten yet.
     forgotten: Pairs
+    #: The units that vanish with them from the newest release.
     vanishing: Pairs
+    #: Of these and of those in no release now, who may never be released again.
     closed: Pairs
+    #: The releases that may hold somebody who is forgotten, old to new, and how many of them each may hold.
     holding: tuple[tuple[Generation, int], ...]
 
     @property
@@ -167,9 +161,6 @@ def _with_columns(table: pa.Table, columns: dict[str, pa.Array]) -> pa.Table:
     return pa.table({name: columns.get(name, table[name]) for name in table.column_names}, schema=table.schema)
 
 
-# --- Deciding --------------------------------------------------------------------------------------------------
-
-
 def published_nights(ledger: Ledger, output: Store, last: int) -> list[Generation]:
     """List the generations up to a night that published a release, or published one again; old to new."""
     nights: list[Generation] = []
@@ -263,14 +254,13 @@ def _vanishing(
 
 def _vanishes_with_decoys(members: pa.Table, present: Bools, before: Generation) -> Bools:
     """Mark who vanishes of atoms of which some are forgotten and others are ``present``."""
-    policy = Policy("atoms", "trace", "decoys", before.frozen.k, None, before.night + 1)
     atom, distinct = numbered_rows(pairs_of(members, "t"))
     n = np.bincount(atom, minlength=len(distinct))
     left = n - np.bincount(atom[present], minlength=len(distinct))
-    fates = decide(n, left, np.zeros(len(n), dtype=np.int32), policy)
+    fates = decide(n, left, np.zeros(len(n), dtype=np.bool_), "decoys", before.frozen.k)
     vanishes = (fates.code[atom] == Fate.CLOSED) | ~present
     stayers, unit = np.flatnonzero(present), pairs_of(members, "u")[present]
-    vanishes[stayers[drawn_decoys(atom[stayers], fates.decoys, unit[:, 0] ^ unit[:, 1], policy.night)]] = True
+    vanishes[stayers[drawn_decoys(atom[stayers], fates.decoys, unit[:, 0] ^ unit[:, 1], before.night + 1)]] = True
     return np.asarray(vanishes)
 
 

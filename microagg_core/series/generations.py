@@ -66,11 +66,7 @@ class Counts:
 
 @dataclass(frozen=True, config=_STRICT)
 class UnitCounts(Counts):
-    """Units by :class:`~microagg_core.series.units.State` after a night; as changes they may be negative.
-
-    >>> UnitCounts(released=5, held=1) + UnitCounts(released=2, vanished=3)
-    UnitCounts(released=7, withheld=0, held=1, vanished=3, forgotten=0)
-    """
+    """Units by :class:`~microagg_core.series.units.State` after a night; as changes they may be negative."""
 
     #: Live units that this night released, ghosts among them.
     released: int = 0

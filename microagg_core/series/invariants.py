@@ -24,16 +24,7 @@ INVARIANTS = {
 
 
 def require(name: str, wrong: Sequence[str]) -> None:
-    """Stop where an invariant does not hold; ``wrong`` has a clause for each reason.
-
-    Raises:
-        GateError: with the invariant's name.
-
-    >>> require("ledger-counts", [])
-    >>> require("ledger-counts", ["the rows hold 3 units, and the document 4"])  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    microagg_core.errors.GateError: invariant ledger-counts does not hold: the rows hold 3 units, ...
-    """
+    """Stop where an invariant does not hold; ``wrong`` has a clause for each reason."""
     if wrong:
         raise GateError(
             f"invariant {name} does not hold: {'; '.join(wrong)}; what must hold: {INVARIANTS[name]}; keep ledger and "
@@ -100,5 +91,4 @@ def _sum_of(words: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> int:
 
 
 def counts_in_words(counts: UnitCounts) -> str:
-    parts = vars(counts).items()
-    return ", ".join(f"{number:,} {name}" for name, number in parts)
+    return ", ".join(f"{number:,} {name}" for name, number in vars(counts).items())

@@ -48,20 +48,13 @@ class Ledger:
     """The private memory of a series; cheap to make, and to send to a worker.
 
     All that reads raises StorageError where a document or file is missing or not what its night wrote.
-
-    >>> Ledger(Store("memory://no-ledger-here"), "people").head() is None
-    True
     """
 
     store: Store
     series: str
 
     def nights(self) -> list[int]:
-        """List the committed nights afresh.
-
-        Raises:
-            StorageError: one is missing between others.
-        """
+        """List the committed nights afresh; stop where one is missing between others."""
         listed = (night_of(name) for name in self.store.list(GENERATIONS))
         nights = sorted(night for night in listed if night is not None)
         missing = next((i for i, night in enumerate(nights) if i != night), None)
@@ -91,8 +84,6 @@ class Ledger:
     def parent_of(self, night: int) -> str:
         """Digest the document of the night before; "" for the first night."""
         return sha256_hex(self._document(night - 1)) if night else ""
-
-    # --- Units and atoms ---------------------------------------------------------------------------------------
 
     def read_range(self, generation: Generation, number: int, n_ranges: int) -> pa.Table:
         """Read the units of one of ``n_ranges`` ranges, which may be more than the generation has."""
@@ -130,7 +121,6 @@ class Ledger:
         return self._write_file(LedgerLayout(night).range, number, range_bytes(table), table.num_rows)
 
     def write_atoms(self, night: int, number: int, table: pa.Table) -> RangeFile:
-        """Write the atoms of one range, for good; the same atoms are always the same file."""
         return self._write_file(LedgerLayout(night).atoms, number, atoms_bytes(table), table.num_rows)
 
     def write_changes(
@@ -166,8 +156,6 @@ class Ledger:
             raise broken(f"{url} is damaged: it is not what the ledger says it holds")
         return table
 
-    # --- All nights together -----------------------------------------------------------------------------------
-
     def newest_release(self, generation: Generation | None) -> Generation | None:
         """Find the generation that published the release which a generation, or one before it, left as the newest."""
         while generation is not None and generation.kind != "night":
@@ -194,19 +182,10 @@ class Ledger:
         night = newest.night if newest else -1
         return sum((census_of_atoms(atoms, night) for atoms in self.ranges_of_atoms(generation)), total)
 
-    # --- Committing --------------------------------------------------------------------------------------------
-
     def commit(self, generation: Generation, census: Census | None = None) -> bool:
         """Make a night a part of the series: True if this call did, False where the very same one was there.
 
-        Args:
-            generation: of the night.
-            census: of its units and atoms, where workers have counted them; counted here otherwise.
-
-        Raises:
-            GateError: an invariant does not hold.
-            StorageError: another night was committed meanwhile, a file that the document names is not there, or the
-                store grants the same creation twice.
+        The census of its units and atoms is counted here, where workers have not counted it.
         """
         night, document = generation.night, generation.to_bytes()
         if generation.parent != self.parent_of(night):
@@ -297,10 +276,7 @@ def clear_unnamed(ledger: Ledger) -> int:
     """Remove the units that nobody needs any more: of nights before the last two, and of runs that lost or died.
 
     Files of nights that are not committed yet stay, since a run may be about to commit them. What is needed stays
-    even where this stops with a StorageError.
-
-    Returns:
-        How many files were removed.
+    even where this stops with a StorageError. Counts the files.
     """
     head = ledger.head()
     if head is None:
@@ -313,15 +289,8 @@ def clear_unnamed(ledger: Ledger) -> int:
     return len(unneeded)
 
 
-# --- A damaged ledger: nothing of it is ever deleted ----------------------------------------------------------------
-
-
 def last_sound(ledger: Ledger) -> Generation | None:
-    """Find the newest generation with a whole chain and whole units, which a series can go on from.
-
-    >>> last_sound(Ledger(Store("memory://no-ledger-here"), "people")) is None
-    True
-    """
+    """Find the newest generation with a whole chain and whole units, which a series can go on from."""
     chain: list[Generation] = []
     while (generation := _unless_damaged(partial(ledger.linked, len(chain)))) is not None:
         chain.append(generation)

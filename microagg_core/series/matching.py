@@ -31,7 +31,7 @@ from microagg_core.release.steps.units import count_repeated
 from microagg_core.series.atoms import range_of_atoms
 from microagg_core.series.digests import as_columns, pairs_of, positions_in, units_of
 from microagg_core.series.generations import Counts
-from microagg_core.series.night import NIGHT, NIGHT_KEY, Night, confidential_digests, load_night
+from microagg_core.series.night import NIGHT, NIGHT_KEY, Night, confidential_digests, gather, load_night
 from microagg_core.series.units import MOST_UNITS, NO_ATOM, State, range_of, range_schema
 from microagg_core.spec.release import ReleaseSpec
 
@@ -82,12 +82,6 @@ def survive(codes: NDArray[Any]) -> Bools:
 
 @dataclass(frozen=True)
 class MatchCounts(Counts):
-    """Counts of meeting the input with the ledger.
-
-    >>> (MatchCounts(arrivals=1) + MatchCounts(arrivals=2, leavers=1)).arrivals
-    3
-    """
-
     #: Records whose unit has another record.
     repeated: int = 0
     arrivals: int = 0
@@ -114,9 +108,8 @@ def identify_part(work: Work) -> int:
         units = units_of([table[name] for name in night.unit], key, night.unit_form)
         columns = {RECORD: pa.array(np.arange(rows, rows + table.num_rows)), **as_columns(units, "u")}
         if is_later:
-            row, values = confidential_digests(context, night, key, table)
-            columns |= {f"d{j}": pa.array(of_column) for j, of_column in enumerate(values)}
-            columns |= {name: pa.array(bits) for name, bits in _bits_of(row).items()}
+            columns |= confidential_digests(context, night, key, table)
+            columns |= {name: pa.array(bits) for name, bits in _bits_of(np.asarray(columns.pop("row"))).items()}
         scatter.add(pa.table(columns), range_of(units[:, 0], night.n_ranges))
         rows += table.num_rows
     scatter.flush()
@@ -168,10 +161,22 @@ class _Meeting:
         #: Of the ledger's units, which are in the input.
         self._present = np.zeros(state.num_rows, dtype=np.bool_)
         self._present[self._index[self._listed]] = True
-        self._codes = _codes(night, state, self._index)
+        self._codes = self._codes_of_units()
         self._survivors = np.flatnonzero(survive(self._codes))
         self._changes = self._watched_changes()
         self._codes[self._are_changed()] = CHANGED
+
+    def _codes_of_units(self) -> Bytes:
+        night, codes, index = self._night, np.full(len(self._index), ARRIVAL, dtype=np.uint8), self._index[self._listed]
+        states, since = self._of_ledger("state")[index], self._of_ledger("since")[index]
+        live = {"independent": ARRIVAL, "disjoint": CLOSED}.get(night.mode, SURVIVOR)
+        gone = ARRIVAL if night.mode == "independent" else CLOSED
+        codes[self._listed] = np.select(
+            [states == State.LIVE, states == State.GONE, states == State.FORGOTTEN, since <= night.waited],
+            [live, gone, CLOSED, WAITED],
+            ARRIVAL,
+        )
+        return codes
 
     def _of_ledger(self, name: str) -> NDArray[Any]:
         return np.asarray(self._state[name])
@@ -261,18 +266,12 @@ class _Meeting:
         )
 
 
-def _gathered_digests(work: Work, night: Night) -> pa.Table:
-    digests = work.gather(IDENTIFIED, pa.field("part", pa.int32()))
-    if digests is not None:
-        return digests
-    fields = [(RECORD, pa.int64()), ("u0", pa.uint64()), ("u1", pa.uint64())]
-    fields += [(f"d{j}", pa.uint32()) for j in range(len(night.columns))]
-    return pa.schema([*fields, ("half", pa.uint32()), ("more", pa.uint8()), ("part", pa.int32())]).empty_table()
-
-
 def match_range(work: Work) -> int:
     night, _ = load_night(work)
-    meeting = _Meeting(night, _gathered_digests(work, night), night.read_units(work.number))
+    columns = [(RECORD, pa.int64()), ("u0", pa.uint64()), ("u1", pa.uint64()), ("half", pa.uint32())]
+    columns += [("more", pa.uint8()), *((f"d{j}", pa.uint32()) for j in range(len(night.columns)))]
+    came = gather(work, IDENTIFIED, columns, pa.field("part", pa.int32()))
+    meeting = _Meeting(night, came, night.read_units(work.number))
     work.send(MARKS_OF_RANGE, *meeting.marks())
     for output, table in ((ABSENT, meeting.absent()), (ALTERED, meeting.altered())):
         work.send(output, table, range_of_atoms(np.asarray(table[ATOM]), night.n_atom_ranges))
@@ -283,30 +282,16 @@ def match_range(work: Work) -> int:
     return len(meeting.units)
 
 
-def _codes(night: Night, state: pa.Table, index: Ints) -> Bytes:
-    codes = np.full(len(index), ARRIVAL, dtype=np.uint8)
-    listed = index >= 0
-    states, since = np.asarray(state["state"])[index[listed]], np.asarray(state["since"])[index[listed]]
-    live = {"independent": ARRIVAL, "disjoint": CLOSED}.get(night.mode, SURVIVOR)
-    gone = ARRIVAL if night.mode == "independent" else CLOSED
-    codes[listed] = np.select(
-        [states == State.LIVE, states == State.GONE, states == State.FORGOTTEN, since <= night.waited],
-        [live, gone, CLOSED, WAITED],
-        ARRIVAL,
-    )
-    return codes
-
-
 def mark_part(work: Work) -> int:
-    (night, _), maker = load_night(work), pa.field(UNIT_RANGE, pa.uint16())
-    marks = work.gather(MARKS_OF_RANGE, maker)
-    if marks is None:
-        marks = pa.schema([(RECORD, pa.int64()), (CODE, pa.uint8()), (ATOM, pa.uint64()), maker]).empty_table()
+    night, _ = load_night(work)
+    columns = [(RECORD, pa.int64()), (CODE, pa.uint8()), (ATOM, pa.uint64())]
+    marks = gather(work, MARKS_OF_RANGE, columns, pa.field(UNIT_RANGE, pa.uint16()))
     marks = marks.take(pa.array(np.argsort(np.asarray(marks[RECORD]), kind="stable")))
     if night.hides:
         work.write(MARKS, marks_of(np.asarray(marks[CODE])))
     if night.n_carried:
-        work.write(ATOMS, _narrow(marks, ATOM))
+        atoms = np.asarray(marks[ATOM])
+        work.write(ATOMS, pa.table({ATOM: atoms.astype(np.min_scalar_type(int(atoms.max(initial=0))))}))
     work.write(UNIT_RANGES, marks.select([UNIT_RANGE]))
     return int(marks.num_rows)
 
@@ -325,11 +310,6 @@ MARK = Step(
     receives=(MARKS_OF_RANGE,),
     writes=(MARKS, ATOMS, UNIT_RANGES),
 )
-
-
-def _narrow(table: pa.Table, name: str) -> pa.Table:
-    values = np.asarray(table[name])
-    return pa.table({name: values.astype(np.min_scalar_type(int(values.max(initial=0))))})
 
 
 def read_unit_ranges(work: Work) -> Ints:
@@ -362,18 +342,14 @@ _SPREAD = 4.0
 
 @dataclass(frozen=True)
 class Likeness:
-    """Counts of units whose confidential values nobody else of their kind has.
+    """Counts of units whose confidential values nobody else of their kind has."""
 
-    Attributes:
-        left: who was released before and is not in tonight's input.
-        arrived: who is in it, and was in no night's before.
-        alike: how many of one kind have the values of one of the other.
-        chance: how likely the fewer of both kinds are to meet one of the others by chance, each.
-    """
-
+    #: Who was released before and is not in tonight's input; who is in it, and was in no night's before.
     left: int
     arrived: int
+    #: How many of one kind have the values of one of the other.
     alike: int
+    #: How likely the fewer of both kinds are to meet one of the others by chance, each.
     chance: float
 
     @property
@@ -426,11 +402,7 @@ def likeness_of(ranges: Sequence[pa.Table], released: int, alone: int, greatest:
 
 
 def refuse_renamed(spec: ReleaseSpec, likeness: Likeness) -> str:
-    """Stop where most arrivals look like people under other ids; warn where more do than by chance.
-
-    Raises:
-        GateError: they do, at least k of them, and the spec does not say that they are others.
-    """
+    """Stop where most arrivals, and k at least, look like people under other ids; warn where more do than by chance."""
     is_meant = spec.unit != "row" and set(spec.acknowledge.equal_arrivals).issuperset(spec.unit)
     if is_meant or not likeness.is_told:
         return ""

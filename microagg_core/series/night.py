@@ -3,77 +3,62 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from microagg_core.arrays import Bools, ShortInts, UInt64s
+from microagg_core.arrays import Bools, ShortInts
 from microagg_core.data.formats.writing import released_format
 from microagg_core.errors import InternalError
 from microagg_core.release.context import Context
 from microagg_core.release.pieces import sealed, unsealed
-from microagg_core.release.step import JsonOutput, Output, Work
+from microagg_core.release.step import JsonOutput, Output, Rows, Work
 from microagg_core.series.atoms import FIRST_NUMBER, no_atoms
 from microagg_core.series.digests import SeriesKey, UnitForm, rows_of, values_of
-from microagg_core.series.fates import Guarantee, Leavers, Policy, SeriesMode
 from microagg_core.series.generations import Generation, Past
 from microagg_core.series.ledger import Ledger
 from microagg_core.series.units import empty_range
-from microagg_core.store.objects import Store
+from microagg_core.spec.series import Guarantee, Leavers, SeriesMode
 
-#: Modes in which units that were released before are released again with their atoms.
-CARRYING = ("atoms", "rotation")
 #: The last digit of the number under which the row of a ghost travels, which no record of the input has.
 GHOSTS_FROM = 2**48
 
 
 @dataclass(frozen=True)
 class Night:
-    """Tonight: its number, its rules, and the state that the nights before have left.
+    """Tonight: its number, its rules, and the state that the nights before have left."""
 
-    Attributes:
-        number: 0 for the first release.
-        least_k: the smallest k of all nights so far.
-        past: of all nights before; None on the first.
-        unit: the columns that name a unit; none where a unit is a row.
-        unit_form: how ids are compared, as the ledger began.
-        state: the generation that tonight goes on from; None before the first release.
-        previous: the night of the release before tonight's; -1 where there is none.
-        waited: arrivals that were first seen in this night or before have waited as long as any has to; -1: none.
-        n_ranges: ranges of units in tonight's ledger.
-        n_atom_ranges: ranges of atoms in tonight's ledger, by which survivors are carried.
-        columns: the confidential columns whose changes are looked at.
-    """
-
-    series: str
+    ledger: Ledger
+    #: 0 for the first release.
     number: int
     mode: SeriesMode
     guarantee: Guarantee
     leavers: Leavers
     k: int
+    #: The smallest k of all nights so far.
     least_k: int
+    #: Of all nights before; None on the first.
     past: Past | None
     nights: int | None
+    #: The columns that name a unit; none where a unit is a row.
     unit: tuple[str, ...]
+    #: How ids are compared, as the ledger began.
     unit_form: UnitForm
-    ledger_url: str
-    ledger_options: dict[str, Any]
+    #: The generation that tonight goes on from; None before the first release.
     state: Generation | None
+    #: The night of the release before tonight's; -1 where there is none.
     previous: int
+    #: Arrivals that were first seen in this night or before have waited as long as any has to; -1: none.
     waited: int
+    #: Ranges of units in tonight's ledger, and of atoms, by which survivors are carried.
     n_ranges: int
     n_atom_ranges: int
+    #: The confidential columns whose changes are looked at.
     columns: tuple[str, ...]
 
     @property
-    def carries(self) -> bool:
-        return self.mode in CARRYING
-
-    @property
     def n_carried(self) -> int:
-        return self.n_atom_ranges if self.carries and self.state is not None else 0
+        return self.n_atom_ranges if self.mode in ("atoms", "rotation") and self.state is not None else 0
 
     @property
     def compared(self) -> tuple[str, ...]:
@@ -93,7 +78,15 @@ class Night:
             return np.zeros(len(since), dtype=np.bool_)
         if self.leavers == "decoys" or self.k > self.least_k:
             return np.ones(len(since), dtype=np.bool_)
-        return self.policy.is_due(since)
+        return self.is_due(since)
+
+    def is_due(self, since: ShortInts) -> Bools:
+        """Mark the atoms whose rotation ends, by the night of their first release."""
+        if self.mode == "atoms":
+            return np.zeros(len(since), dtype=np.bool_)
+        if self.mode != "rotation" or self.nights is None:
+            raise InternalError("a bug: a rotation without its number of nights; please report it")
+        return np.asarray(self.number - since >= self.nights)
 
     @property
     def next_number(self) -> int:
@@ -110,16 +103,6 @@ class Night:
     def is_known_to_readers(self) -> bool:
         """Some night before released anybody; nobody waits before that."""
         return self.state is not None and self.state.counts.units > self.state.counts.held
-
-    @property
-    def policy(self) -> Policy:
-        if self.mode == "disjoint" or self.mode == "independent":
-            raise InternalError("a bug: nobody is carried in this series; please report it")
-        return Policy(self.mode, self.guarantee, self.leavers, self.k, self.nights, self.number)
-
-    @property
-    def ledger(self) -> Ledger:
-        return Ledger(Store(self.ledger_url, self.ledger_options, private=True), self.series)
 
     def read_units(self, number: int) -> pa.Table:
         if self.state is None:
@@ -143,10 +126,15 @@ def load_night(work: Work) -> tuple[Night, SeriesKey]:
     return work.load(NIGHT), work.load(NIGHT_KEY)
 
 
-def confidential_digests(
-    context: Context, night: Night, key: SeriesKey, table: pa.Table
-) -> tuple[UInt64s, list[NDArray[np.uint32]]]:
-    """Digest confidential values as a released file has them: whole rows, and each watched column."""
+def confidential_digests(context: Context, night: Night, key: SeriesKey, table: pa.Table) -> dict[str, pa.Array]:
+    """Digest confidential values as a released file has them: ``row`` of all, ``d0`` .. of each watched column."""
     names = [column.name for column in context.schema.confidential]
     released = released_format(context.spec.output).released_form(table.select(names))
-    return rows_of(released, names, key), [values_of(released[name], key) for name in night.columns]
+    values = {f"d{j}": values_of(released[name], key) for j, name in enumerate(night.columns)}
+    return {name: pa.array(digests) for name, digests in {"row": rows_of(released, names, key), **values}.items()}
+
+
+def gather(work: Work, output: Rows, columns: list[tuple[str, pa.DataType]], maker: pa.Field | None = None) -> pa.Table:
+    """Read the rows that the task is sent; an empty table of ``columns`` where there are none."""
+    table = work.gather(output, maker)
+    return pa.schema([*columns, *([maker] if maker else [])]).empty_table() if table is None else table

@@ -8,17 +8,15 @@ classes with ghosts and columns that are held back, whose values come from the e
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Bytes, Ints, Pairs, UInt64s
 from microagg_core.data.formats.writing import released_format
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.slices import RECORD
-from microagg_core.errors import DataError, InternalError, StorageError
+from microagg_core.errors import DataError, StorageError
 from microagg_core.release.manifest import PartEntry
 from microagg_core.release.planned import PLANNED, Planned, load_planned
 from microagg_core.release.records import PartBatch
@@ -37,7 +35,7 @@ from microagg_core.series.digests import (
 from microagg_core.series.fates import Fate, Fates, decide, drawn_decoys, held_back, is_released
 from microagg_core.series.generations import Counts, broken
 from microagg_core.series.matching import ABSENT, ALTERED, ATOM, ATOMS, CHANGED, CODE, half_of, survive
-from microagg_core.series.night import GHOSTS_FROM, NIGHT, NIGHT_KEY, Night, confidential_digests, load_night
+from microagg_core.series.night import GHOSTS_FROM, NIGHT, NIGHT_KEY, Night, confidential_digests, gather, load_night
 from microagg_core.store.objects import Store, sha256_hex
 from microagg_core.store.urls import shown
 
@@ -89,13 +87,11 @@ class Survivors:
         place = range_of_atoms(atoms, self._night.n_atom_ranges)
         values = {f"c{j}": column for j, column in enumerate(confidential.columns)}
         self._values.add(pa.table({**whose, **values}), place)
-        self._digests.add(pa.table({**whose, **self._digests_of(confidential, codes[own])}), place)
-
-    def _digests_of(self, confidential: pa.Table, codes: NDArray[Any]) -> dict[str, pa.Array]:
-        rows, values = confidential_digests(self._plan.context, self._night, self._key, confidential)
-        columns = {"changed": pa.array(codes == CHANGED)}
-        columns |= {f"d{j}": pa.array(of_column) for j, of_column in enumerate(values)}
-        return columns if values else {**columns, "half": pa.array(half_of(rows))}
+        digests = confidential_digests(self._plan.context, self._night, self._key, confidential)
+        row = np.asarray(digests.pop("row"))
+        # Where columns are watched, these tell the row.
+        digests = {"changed": pa.array(codes[own] == CHANGED)} | (digests or {"half": pa.array(half_of(row))})
+        self._digests.add(pa.table({**whose, **digests}), place)
 
     def end(self) -> int:
         self._values.flush()
@@ -115,10 +111,10 @@ SEND_SURVIVORS = CompanionStep(
 def decide_range(work: Work) -> int:
     night, _ = load_night(work)
     atoms = night.read_atoms(work.number)
-    left, altered = absent_units(work), work.gather(ALTERED)
+    left, altered = absent_units(work), altered_units(work, night)
     n, since = np.asarray(atoms["n"]), np.asarray(atoms["since"])
     n_left = np.bincount(places_of_units(left, atoms), minlength=len(n))
-    fates = decide(n, n_left, since, night.policy)
+    fates = decide(n, n_left, night.is_due(since), night.leavers, night.k)
     uncommon = np.flatnonzero(fates.code != Fate.CARRIED)
     table = pa.table(
         {
@@ -158,14 +154,20 @@ def beside_ghosts(code: Bytes, atoms: pa.Table) -> Bools:
     return np.asarray(positions_in(classes, numbered_rows(classes[code == Fate.WITH_GHOSTS])[1]) >= 0)
 
 
-def absent_units(work: Work) -> pa.Table | None:
+def absent_units(work: Work) -> pa.Table:
     """Gather the live units of a range's atoms that are not in tonight's input, with their places in the ledger."""
-    return work.gather(ABSENT, pa.field("unit_range", pa.int64()))
+    columns = [(ATOM, pa.uint64()), ("row", pa.uint64()), ("index", pa.int64())]
+    return gather(work, ABSENT, columns, pa.field("unit_range", pa.int64()))
 
 
-def places_of_units(units: pa.Table | None, atoms: pa.Table) -> Ints:
-    if units is None:
-        return np.zeros(0, dtype=np.int64)
+def altered_units(work: Work, night: Night) -> pa.Table:
+    """Gather the survivors of a range's atoms that have other values than in their last release."""
+    columns = [(ATOM, pa.uint64()), ("row", pa.uint64()), ("place", pa.int64()), ("part", pa.int32())]
+    columns += [(f"changed{j}", pa.bool_()) for j in range(len(night.columns))]
+    return gather(work, ALTERED, columns)
+
+
+def places_of_units(units: pa.Table, atoms: pa.Table) -> Ints:
     place = places_of_atoms(np.asarray(units[ATOM]), atoms)
     if (place < 0).any():
         raise broken("the ledger has units of atoms that it does not know")
@@ -186,10 +188,8 @@ def _fate_counts(fates: Fates, n: Ints, left: Ints, n_held_back: int, nights: tu
     )
 
 
-def _n_held_back(night: Night, fates: Fates, atoms: pa.Table, altered: pa.Table | None) -> int:
+def _n_held_back(night: Night, fates: Fates, atoms: pa.Table, altered: pa.Table) -> int:
     """Count the changes that would not be released tonight; which stayers are drawn as decoys is not known yet."""
-    if altered is None or not night.compared:
-        return 0
     place = places_of_units(altered, atoms)
     out = is_released(fates.code[place])
     place, changes = place[out], changes_of(altered, night)[out]
@@ -305,21 +305,22 @@ class _Carried:
         #: The atoms that are released wholly as they were last.
         self._beside_ghosts = beside_ghosts(code, atoms)
         #: The survivors as the input has them, and which of these rows are released.
-        self._tonight = work.gather(SURVIVORS)
+        columns = [(f"c{j}", pa.null()) for j in range(len(plan.context.schema.confidential))]
+        self._tonight = gather(work, SURVIVORS, [(RECORD, pa.int64()), (ATOM, pa.uint64()), *columns])
         of_survivors = places_of_units(self._tonight, atoms)
         if (np.bincount(of_survivors, minlength=atoms.num_rows) != np.asarray(atoms["n"]) - left).any():
             raise DataError("the input changed while the release was made; run again when nobody writes to the input")
         is_out = is_released(code)[of_survivors]
-        if self._tonight is not None:
-            words = np.asarray(self._tonight[RECORD]).astype(np.uint64)
-            is_out[drawn_decoys(of_survivors, decoys, words, night.number)] = False
+        words = np.asarray(self._tonight[RECORD]).astype(np.uint64)
+        is_out[drawn_decoys(of_survivors, decoys, words, night.number)] = False
         self._out = np.flatnonzero(is_out)
+        #: The records of the released survivors.
+        self._records = np.asarray(self._tonight[RECORD])[self._out]
         #: The ghosts as the ledger has them.
-        self._ghosts = absent_units(work)
-        of_ghosts = places_of_units(self._ghosts, atoms)
-        if self._ghosts is not None:
-            is_ghost = code[of_ghosts] == Fate.WITH_GHOSTS
-            self._ghosts, of_ghosts = self._ghosts.filter(pa.array(is_ghost)), of_ghosts[is_ghost]
+        absent = absent_units(work)
+        of_absent = places_of_units(absent, atoms)
+        is_ghost = code[of_absent] == Fate.WITH_GHOSTS
+        self._ghosts, of_ghosts = absent.filter(pa.array(is_ghost)), of_absent[is_ghost]
         #: The place of each released unit's atom.
         self._atom = np.concatenate([of_survivors[self._out], of_ghosts])
         self.n = len(self._atom)
@@ -330,19 +331,10 @@ class _Carried:
         source = dict(zip([c.name for c in (*schema.blocking, *schema.quasi_identifiers)], keys, strict=True))
         source |= dict(zip([c.name for c in schema.confidential], confidential, strict=True))
         types = zip(schema.released, schema.released_types, strict=True)
-        columns = [pa.array(self._numbers()), *(one_array(source[c.name]).cast(kind) for c, kind in types)]
+        of_ghosts = number_of_ghosts(np.asarray(self._ghosts["unit_range"]), np.asarray(self._ghosts["index"]))
+        numbers = pa.array(np.concatenate([self._records, of_ghosts]))
+        columns = [numbers, *(one_array(source[c.name]).cast(kind) for c, kind in types)]
         return pa.Table.from_arrays(columns, names=[RECORD, *(f"x{j}" for j in range(len(schema.released)))])
-
-    def _records(self) -> Ints:
-        return (
-            np.asarray(self._tonight[RECORD])[self._out] if self._tonight is not None else np.zeros(0, dtype=np.int64)
-        )
-
-    def _numbers(self) -> Ints:
-        of_ghosts = np.zeros(0, dtype=np.int64)
-        if self._ghosts is not None:
-            of_ghosts = number_of_ghosts(np.asarray(self._ghosts["unit_range"]), np.asarray(self._ghosts["index"]))
-        return np.concatenate([self._records(), of_ghosts])
 
     def _dated(self, places: Ints) -> Pairs:
         return dated(pairs_of(self._atoms, "k")[places], np.asarray(self._atoms["last"])[places])
@@ -365,8 +357,7 @@ class _Carried:
         """Take tonight's confidential values; those of the last release for ghosts, and where they are held back."""
         old, row = self._held_back()
         old[len(self._out) :] = True
-        if self._ghosts is not None:
-            row[len(self._out) :] = np.asarray(self._ghosts["row"])
+        row[len(self._out) :] = np.asarray(self._ghosts["row"])
         earlier, then = self._earlier(row, np.asarray(old.any(axis=1)))
         return [self._confidential_column(j, earlier, then, old[:, j]) for j in range(old.shape[1])]
 
@@ -377,12 +368,10 @@ class _Carried:
         """
         night, row = self._night, np.zeros(self.n, dtype=np.uint64)
         old = np.zeros((self.n, len(self._plan.context.schema.confidential)), dtype=np.bool_)
-        altered = self._work.gather(ALTERED)
-        if altered is None or not night.compared:
-            return old, row
+        altered = altered_units(self._work, night)
         first = self._plan.survey.first_records
         records = first[np.asarray(altered["part"]).astype(np.int64)] + np.asarray(altered["place"])
-        at = positions_of_numbers(records, self._records())
+        at = positions_of_numbers(records, self._records)
         is_out = at >= 0
         place, changes = at[is_out], changes_of(altered, night)[is_out]
         held = held_back(self._atom[place], changes, self._beside_ghosts, night.least_changed)
@@ -408,17 +397,14 @@ class _Carried:
     def _confidential_column(self, j: int, earlier: pa.Table | None, earlier_row: Ints, is_old: Bools) -> pa.Array:
         """Take a column's values as released earlier where ``is_old``, and tonight's elsewhere."""
         tonight_row = np.concatenate([self._out, np.zeros(self.n - len(self._out), dtype=np.int64)])
+        tonight = one_array(self._tonight[f"c{j}"])
         if not is_old.any():
-            if self._tonight is None:
-                raise InternalError("a bug: survivors without rows; please report it")
-            return one_array(self._tonight[f"c{j}"]).take(pa.array(tonight_row))
+            return tonight.take(pa.array(tonight_row))
         if earlier is None:
             raise _lost()
         before = one_array(earlier[f"x{j}"])
-        if self._tonight is None:
-            return before.take(pa.array(earlier_row))
-        both = pa.concat_arrays([one_array(self._tonight[f"c{j}"]).cast(before.type), before])
-        return both.take(pa.array(np.where(is_old, earlier_row + self._tonight.num_rows, tonight_row)))
+        both = pa.concat_arrays([tonight.cast(before.type), before])
+        return both.take(pa.array(np.where(is_old, earlier_row + len(tonight), tonight_row)))
 
 
 def _fates_of(work: Work, atoms: pa.Table) -> tuple[Bytes, Ints, Ints]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -25,11 +24,10 @@ from microagg_core.series.keys import key_of, refuse_other_key, unit_form_of
 from microagg_core.series.ledger import Ledger, ledger_of
 from microagg_core.series.matching import MatchCounts
 from microagg_core.series.night import Night
-from microagg_core.series.publications import erasure_key, is_published, sweep_output
+from microagg_core.series.publications import erasure_key, is_published, sweep_output, taken_back
 from microagg_core.series.survivors import FateCounts
 from microagg_core.series.traces import RANGE_NOTES, TRACE_NOTES, RangeNotes, TraceNotes
 from microagg_core.series.units import empty_range, n_ranges_for
-from microagg_core.series.voids import taken_back
 from microagg_core.spec.columns import FileSchema
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.layout import ReleaseLayout
@@ -47,27 +45,21 @@ _RESTORE = "restore the ledger as the last release left it, or make it again wit
 
 @dataclass
 class Tonight:
-    """A run's record of its night.
-
-    Attributes:
-        spec: the release spec, with the rounding of the series' first night.
-        date: the day that it is meant for: that of the call that began it.
-        objection: why it may not be, unless it proves to be the very release that is there already; empty where it may.
-        match: the receipts of the step of that name, whose slices later steps read.
-        ranges: what the gate noted of ranges of units; empty before.
-        atoms: the same of ranges of atoms.
-        looked: the same of candidate files.
-    """
+    """A run's record of its night."""
 
     night: Night
     key: SeriesKey
+    #: With the rounding of the series' first night.
     spec: ReleaseSpec
+    #: The day that it is meant for: that of the call that began it.
     date: str
+    #: Why it may not be, unless it proves to be the very release that is there already; empty where it may.
     objection: str = ""
     matched: MatchCounts = field(default_factory=MatchCounts)
     fates: FateCounts = field(default_factory=FateCounts)
     #: Units of the input.
     n_units: int = 0
+    #: What the gate noted of ranges of units, of ranges of atoms, and of candidate files; empty before.
     ranges: tuple[RangeNotes, ...] = ()
     atoms: tuple[TraceNotes, ...] = ()
     looked: tuple[GateCounts, ...] = ()
@@ -178,35 +170,16 @@ class Tonight:
         )
 
 
-# --- Whether it may begin ------------------------------------------------------------------------------------------
-
-
 def begin_night(
     spec: ReleaseSpec,
     schema_of: Callable[[ReleaseSpec], FileSchema],
     output: Store,
     run: Run,
     today: datetime.date,
-    environ: Mapping[str, str] = os.environ,
     *,
     rebuilding: bool = False,
 ) -> Tonight:
-    """Settle tonight.
-
-    Args:
-        spec: of the release.
-        schema_of: the columns of the input by a spec.
-        output: where releases are published.
-        run: this run; its key tells a night of its own from another's.
-        today: the day that the release is meant for.
-        environ: may hold the key.
-        rebuilding: the ledger is being made again, from releases that it does not know yet.
-
-    Raises:
-        SpecError: there is no key, or the series was begun otherwise than the spec has it.
-        GateError: there were releases before, and the spec does not say that there may be.
-        StorageError: the ledger is damaged, or another run is publishing.
-    """
+    """Settle tonight, or stop where it may not begin."""
     ledger = ledger_of(spec)
     state = _state(ledger, output, run)
     sweep_output(ledger, output, run.work, run.key)
@@ -216,7 +189,7 @@ def begin_night(
     objection = "" if rebuilding else _objection(spec, ledger, state, output)
     if objection and spec.series is not None:
         raise GateError(objection)
-    key = key_of(spec, ledger, environ)
+    key = key_of(spec, ledger)
     if state is not None:
         refuse_other_key(state, key, ledger)
         if state.frozen.unit_form == "normal" and unit_form_of(spec) == "spelled":
@@ -298,7 +271,7 @@ def refuse_overlap(tonight: Tonight) -> None:
     if tonight.matched.released_before and tonight.spec.series is None:
         raise GateError(
             f"{tonight.matched.released_before} of {tonight.n_units} units were released before in the series "
-            f"{tonight.night.series!r}, and two releases of the same units in other groups can give their exact values "
+            f"{tonight.spec.name!r}, and two releases of the same units in other groups can give their exact values "
             f"away; {_ADVICE}"
         )
 
@@ -346,11 +319,7 @@ def _refuse_other_mode(asked: Frozen, state: Generation, past: Past) -> None:
 
 
 def _as_begun(spec: ReleaseSpec, schema: FileSchema, state: Generation, past: Past | None) -> ReleaseSpec:
-    """Give the spec the rounding of the first night.
-
-    Raises:
-        SpecError: something else than k differs, or k falls.
-    """
+    """Give the spec the rounding of the first night; stop where something else than k differs, or k falls."""
     begun = state.frozen
     asked = frozen_facts(spec, schema, begun.rounding)
     if past is not None:
@@ -389,7 +358,7 @@ def _night(spec: ReleaseSpec, schema: FileSchema, ledger: Ledger, state: Generat
     n_atom_ranges = n_ranges_for(units, len(state.atoms) if state else 1, most=carried_together)
     previous = ledger.newest_release(state)
     return Night(
-        series=spec.name,
+        ledger=ledger,
         number=0 if state is None else state.night + 1,
         mode=series.mode if series else "independent",
         guarantee=(series.guarantee if series else None) or "trace",
@@ -400,8 +369,6 @@ def _night(spec: ReleaseSpec, schema: FileSchema, ledger: Ledger, state: Generat
         nights=series.nights if series else None,
         unit=frozen.unit,
         unit_form=state.frozen.unit_form if state else frozen.unit_form,
-        ledger_url=ledger.store.url,
-        ledger_options=dict(ledger.store.storage_options),
         state=state,
         previous=previous.night if previous else -1,
         waited=_waited(spec, ledger, state, date),

@@ -23,7 +23,7 @@ from microagg_core.series.digests import ABSENT, as_columns, numbered_rows, pair
 from microagg_core.series.generations import RangeFile, UnitCounts
 from microagg_core.series.invariants import Census, census_of_atoms, census_of_units
 from microagg_core.series.matching import ATOM, MET
-from microagg_core.series.night import NIGHT, NIGHT_KEY, Night, load_night
+from microagg_core.series.night import NIGHT, NIGHT_KEY, Night, gather, load_night
 from microagg_core.series.units import NO_ATOM, WITH_ATOM, State, range_schema
 
 #: How many units of a range came to each atom and left it, and how many changed in each.
@@ -49,8 +49,11 @@ def trace_range(work: Work) -> int:
     """Write the changes of one range of units; send to ranges of atoms who came, who left, and what changed."""
     night, _ = load_night(work)
     met = work.read(MET)
-    rows = [table for table in (work.gather(JOINED), work.gather(GHOSTS)) if table is not None]
-    units = _Units(night, met, pa.concat_tables(rows).combine_chunks() if rows else None)
+    columns = [(RECORD, pa.int64()), (ATOM, pa.uint64()), ("out", pa.bool_()), ("row", pa.uint64())]
+    columns += [(f"d{j}", pa.uint32()) for j in range(len(night.columns))]
+    columns += [("differs", pa.uint64()), ("part", pa.int32())]
+    rows = [gather(work, output, columns) for output in (JOINED, GHOSTS)]
+    units = _Units(night, met, pa.concat_tables(rows).combine_chunks())
     files = night.ledger.write_changes(night.state, night.number, work.number, night.n_ranges, units.changes())
     for output, of_atoms in ((COUNTS, units.came_and_left()), (CHANGES, units.ghosts_and_changes())):
         work.send(output, of_atoms, range_of_atoms(np.asarray(of_atoms[ATOM]), night.n_atom_ranges))
@@ -76,7 +79,7 @@ TRACE = Step(
 class _Units:
     """The units of a range of which the ledger may have to hear: what it has of them, and what the files do."""
 
-    def __init__(self, night: Night, met: pa.Table, rows: pa.Table | None) -> None:
+    def __init__(self, night: Night, met: pa.Table, rows: pa.Table) -> None:
         self._night, self._met, self._rows = night, met, rows
         #: For each unit, its row of ``rows``, or -1; and the rows that are nobody's.
         self._row, self._unknown = _row_of_each(met, rows)
@@ -84,9 +87,9 @@ class _Units:
         self._was_live = self._state == State.LIVE
         self._present = self._of_ledger("part") >= 0
         self._listed = self._of_ledger("index") >= 0
-        self._new_atom = self._of_files(ATOM, np.dtype(np.uint64))
+        self._new_atom = self._of_files(ATOM)
         # A row of a survivor that is not released was sent only to have it closed.
-        self._out = (self._row >= 0) & self._of_files("out", np.dtype(np.bool_))
+        self._out = (self._row >= 0) & self._of_files("out")
         #: In a file of arrivals.
         self._new = self._out & (self._new_atom != NO_ATOM)
         self._closed = self._are_closed()
@@ -96,17 +99,15 @@ class _Units:
     def _of_ledger(self, name: str) -> NDArray[Any]:
         return np.asarray(self._met[name])
 
-    def _of_files(self, name: str, kind: np.dtype[Any]) -> NDArray[Any]:
-        values: NDArray[Any] = np.zeros(self._met.num_rows, dtype=kind)
-        if self._rows is not None:
-            has_row = self._row >= 0
-            values[has_row] = np.asarray(self._rows[name])[self._row[has_row]]
+    def _of_files(self, name: str) -> NDArray[Any]:
+        of_rows, has_row = np.asarray(self._rows[name]), self._row >= 0
+        values = np.zeros(self._met.num_rows, dtype=of_rows.dtype)
+        values[has_row] = of_rows[self._row[has_row]]
         return values
 
     def _changed(self, name: str) -> Bools:
         """Mark units whose digest in the files is another than that of their last release."""
-        last = self._of_ledger(name)
-        return np.asarray(self._of_files(name, last.dtype) != last)
+        return np.asarray(self._of_files(name) != self._of_ledger(name))
 
     def _are_closed(self) -> Bools:
         """Mark live units that will never be released again by the rules of their series."""
@@ -116,7 +117,7 @@ class _Units:
         if not night.n_carried:
             return np.zeros(self._met.num_rows, dtype=np.bool_)
         is_out = np.where(self._present, (self._row < 0) | self._out, self._out)
-        stays = np.asarray(night.leavers == "withhold") & ~night.policy.is_due(self._of_ledger("since"))
+        stays = np.asarray(night.leavers == "withhold") & ~night.is_due(self._of_ledger("since"))
         return np.asarray(self._was_live & ~is_out & ~stays)
 
     def _following_state(self) -> NDArray[np.uint8]:
@@ -146,7 +147,7 @@ class _Units:
         columns["state"] = self._next_state
         for name in ("row", *(f"d{j}" for j in range(len(night.columns)))):
             before = self._of_ledger(name)
-            columns[name] = np.where(out, self._of_files(name, before.dtype), before)
+            columns[name] = np.where(out, self._of_files(name), before)
         differs = ~self._listed
         for name, values in columns.items():
             differs |= values != self._of_ledger(name)
@@ -170,7 +171,7 @@ class _Units:
         moved = self._new & self._was_live & bool(night.n_carried)
         # Ghosts with another row than last; values that are neither tonight's nor those of the last release.
         altered = ~self._present & self._changed("row")
-        differs = self._of_files("differs", np.dtype(np.uint64))
+        differs = self._of_files("differs")
         for j, name in enumerate(night.compared):
             altered |= ((differs >> np.uint64(j)) & np.uint64(1) == 1) & self._changed(name)
         altered &= self._out & self._was_live
@@ -206,11 +207,9 @@ class _Units:
         return pa.table({ATOM: pa.array(atoms.astype(np.uint64)), **{name: pa.array(n) for name, n in sums.items()}})
 
 
-def _row_of_each(met: pa.Table, rows: pa.Table | None) -> tuple[Ints, int]:
+def _row_of_each(met: pa.Table, rows: pa.Table) -> tuple[Ints, int]:
     """Find each unit's row, by its place in the input, or in the ledger for ghosts; count the rows of nobody."""
     row = np.full(met.num_rows, -1, dtype=np.int64)
-    if rows is None:
-        return row, 0
     part = np.asarray(met["part"]).astype(np.int64)
     place = np.where(part < 0, np.asarray(met["index"]), np.asarray(met["place"]))
     wanted = [np.asarray(rows[name]).astype(np.int64) for name in ("part", RECORD)]
@@ -247,8 +246,8 @@ TRACE_NOTES = JsonOutput("trace-notes", TraceNotes)
 
 def count_traces(work: Work) -> int:
     night, _ = load_night(work)
-    atoms = _Atoms(work, night, work.gather(COUNTS))
-    following, changes = atoms.following(), work.gather(CHANGES)
+    atoms = _Atoms(work, night)
+    following = atoms.following()
     file = night.ledger.write_atoms(night.number, work.number, following)
     bundles = atoms.bundles()
     thin = np.asarray(bundles["n"]) < night.least_k
@@ -261,7 +260,7 @@ def count_traces(work: Work) -> int:
         split=atoms.n_split,
         thin_bundles=int(thin.sum()),
         census=census_of_atoms(night.ledger.read_atoms_file(file, night.number), night.number),
-        **_change_counts(changes, atoms.before, night),
+        **_change_counts(work, atoms.before, night),
     )
     work.write(TRACE_NOTES, notes)
     work.write(BUNDLES, _around(bundles, thin))
@@ -288,17 +287,17 @@ class _Atoms:
     file holds atoms.
     """
 
-    def __init__(self, work: Work, night: Night, rows: pa.Table | None) -> None:
+    def __init__(self, work: Work, night: Night) -> None:
         self.night, self.before = night, night.read_atoms(work.number)
+        columns = [(ATOM, pa.uint64()), ("number", pa.uint64()), ("since", pa.int32())]
+        rows = gather(work, COUNTS, [*columns, ("came", pa.int64()), ("left", pa.int64())])
+        gone = np.asarray(rows["left"])
+        place = places_of_atoms(np.asarray(rows[ATOM])[gone > 0], self.before)
+        if (place < 0).any():
+            raise InternalError("a bug: units left an atom that the ledger does not know; please report it")
         self.left = np.zeros(self.before.num_rows, dtype=np.int64)
-        self.new = no_atoms()
-        if rows is not None:
-            gone = np.asarray(rows["left"])
-            place = places_of_atoms(np.asarray(rows[ATOM])[gone > 0], self.before)
-            if (place < 0).any():
-                raise InternalError("a bug: units left an atom that the ledger does not know; please report it")
-            np.add.at(self.left, place, gone[gone > 0])
-            self.new = _new_atoms(work, night, rows.filter(pa.array(gone == 0)))
+        np.add.at(self.left, place, gone[gone > 0])
+        self.new = _new_atoms(work, night, rows.filter(pa.array(gone == 0)))
         self.seen = work.read(SEEN) if work.has(SEEN) else None
         self._n = np.asarray(self.before["n"]).astype(np.int64)
         self._n_after = self._n - (self.left if night.mode != "disjoint" else 0)
@@ -421,16 +420,15 @@ def _around(bundles: pa.Table, thin: Bools) -> pa.Table:
     return bundles.filter(pa.array(marked[0] | marked[1] | thin))
 
 
-def _change_counts(rows: pa.Table | None, atoms: pa.Table, night: Night) -> dict[str, Any]:
+def _change_counts(work: Work, atoms: pa.Table, night: Night) -> dict[str, Any]:
     """Count ghosts, classes in which some, but fewer than k, changed in a column, and those with both.
 
     Beside a ghost nobody may change: those who do are none then, and those who do not are the whole class.
     """
-    if rows is None:
-        return {"lone_changes": (0,) * len(night.columns)}
+    names = ["ghosts", *(f"n{j}" for j in range(len(night.compared)))]
+    rows = gather(work, CHANGES, [(ATOM, pa.uint64()), *((name, pa.int64()) for name in names)])
     place = places_of_atoms(np.asarray(rows[ATOM]), atoms)
     numbers, distinct = numbered_rows(pairs_of(atoms, "k")[place])
-    names = ["ghosts", *(f"n{j}" for j in range(len(night.compared)))]
     ghosts, *changed = (np.bincount(numbers, np.asarray(rows[name]), len(distinct)) for name in names)
     lone = (int(np.sum((n > 0) & (n < night.k))) for n in changed[: len(night.columns)])
     exposed = (ghosts > 0) & np.any([n > 0 for n in changed], axis=0)

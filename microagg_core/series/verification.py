@@ -109,11 +109,7 @@ def verify_series(ledger: Ledger, output: Store) -> list[Check]:
 
 
 def verify_ledger(ledger: Ledger) -> list[Check]:
-    """Read the whole chain and all units of its newest night again; nothing to check before the first night.
-
-    Raises:
-        TransientStorageError: the store does not answer.
-    """
+    """Read the whole chain and all units of its newest night again; nothing to check before the first night."""
     try:
         generations = [ledger.linked(night) for night in ledger.nights()]
     except TransientStorageError:

@@ -14,11 +14,13 @@ import pyarrow as pa
 
 from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Kind
 from microagg_core.data.kinds.registry import kind_for, kind_of
+from microagg_core.data.tables.types import is_bytes, is_nested, is_text
 from microagg_core.errors import DataError, SpecError
-from microagg_core.spec.analyses import Formula
+from microagg_core.spec.analyses import formula_columns
 from microagg_core.spec.release import ReleaseSpec
 
 _MARKS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+RELEASED_ROLES = ("quasi_identifiers", "blocking", "confidential")
 MISSING_PATTERN_LIMIT = 62  # patterns of missing values are bits of a 64-bit word
 
 
@@ -34,6 +36,8 @@ class FileSchema:
     """The columns of the input in file order, with the roles the spec gives them."""
 
     columns: tuple[Column, ...]
+    #: Blocking columns in the spec's order, because merging gives up the last one first.
+    blocking: tuple[Column, ...]
     #: What each quasi-identifier is, in file order.
     kinds: tuple[Kind, ...]
     released_types: tuple[pa.DataType, ...]
@@ -44,11 +48,6 @@ class FileSchema:
     @cached_property
     def quasi_identifiers(self) -> tuple[Column, ...]:
         return self._with_role("quasi_identifiers")
-
-    @cached_property
-    def blocking(self) -> tuple[Column, ...]:
-        """Blocking columns; their order is the spec's, because merging gives up the last one first."""
-        return self._blocking
 
     @cached_property
     def confidential(self) -> tuple[Column, ...]:
@@ -65,23 +64,16 @@ class FileSchema:
 
     @cached_property
     def released(self) -> tuple[Column, ...]:
-        return self._with_role("quasi_identifiers", "blocking", "confidential")
+        return self._with_role(*RELEASED_ROLES)
 
     @cached_property
     def released_schema(self) -> pa.Schema:
         """The Arrow schema of the release, made fresh: no metadata, no index, no dictionaries."""
         return pa.schema([pa.field(c.name, t) for c, t in zip(self.released, self.released_types, strict=True)])
 
-    _blocking: tuple[Column, ...] = ()
-
 
 def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
-    """Match the spec's roles with the file's columns.
-
-    Raises:
-        SpecError: a column without a role, a role without a column, or a rounding that cannot be.
-        DataError: a column whose type cannot play its role.
-    """
+    """Match the spec's roles with the file's columns."""
     names = file_schema.names
     if len(set(names)) != len(names):
         twice = sorted({n for n in names if names.count(n) > 1})
@@ -99,29 +91,28 @@ def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
             f"missing: separate takes at most {MISSING_PATTERN_LIMIT} quasi-identifiers "
             f"(got {len(spec.roles.quasi_identifiers)}); fill missing values in and set missing: error"
         )
-    released = [c for c in columns if c.role in ("quasi_identifiers", "blocking", "confidential")]
+    released = [c for c in columns if c.role in RELEASED_ROLES]
     quasi = [c for c in released if c.role == "quasi_identifiers"]
     kinds = {c.name: kind_of(c.name, c.type, spec.rounding.get(c.name, DEFAULT_ROUNDING)) for c in quasi}
     return FileSchema(
         columns=columns,
+        blocking=tuple(by_name[name] for name in spec.roles.blocking),
         kinds=tuple(kinds.values()),
         released_types=tuple(_released_type(spec, column, kinds) for column in released),
-        _blocking=tuple(by_name[name] for name in spec.roles.blocking),
     )
 
 
 def _check_analyses(spec: ReleaseSpec, columns: dict[str, Column]) -> None:
     """Stop where a formula has a column of a type that models have no place for."""
     for place, text in enumerate(spec.analyses):
-        formula = Formula.parse(text)
-        for column in (columns[name] for name in formula.columns if kind_for(columns[name].type) is None):
-            is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-            if column.name == formula.outcome:
+        names = formula_columns(text)
+        for column in (columns[name] for name in names if kind_for(columns[name].type) is None):
+            if column.name == names[0]:
                 raise SpecError(
                     f"analyses[{place}]: {column.name!r} has the type {column.type}, and only a number, a date or a "
                     "timestamp can be explained; take another outcome"
                 )
-            if not is_text and column.role == "confidential":
+            if not is_text(column.type) and column.role == "confidential":
                 raise SpecError(
                     f"analyses[{place}]: {column.name!r} has the type {column.type}, which cannot explain; leave it out"
                 )
@@ -151,7 +142,7 @@ def _check_names(names: list[str], role_of: dict[str, str]) -> None:
 
 def _check_type(column: Column) -> None:
     held = column.type
-    if pa.types.is_nested(held) or isinstance(held, pa.BaseExtensionType) or pa.types.is_interval(held):
+    if is_nested(held):
         raise DataError(
             f"column {column.name!r} has the nested type {held}, which cannot be released; give it the role drop"
         )
@@ -164,9 +155,7 @@ def _check_type(column: Column) -> None:
             f"column {column.name!r} has the time zone {held.tz!r}, which is none that this machine knows; cast it to "
             "UTC or give it the role drop"
         )
-    if column.role == "blocking" and (
-        pa.types.is_binary(held) or pa.types.is_large_binary(held) or pa.types.is_fixed_size_binary(held)
-    ):
+    if column.role == "blocking" and is_bytes(held):
         raise DataError(f"blocking column {column.name!r} holds bytes; make it text or give it another role")
 
 

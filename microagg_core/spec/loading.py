@@ -14,7 +14,6 @@ from pydantic_core import ErrorDetails
 
 from microagg_core.errors import SpecError
 from microagg_core.model import Loc, Model
-from microagg_core.spec.json_schema import spec_schema
 from microagg_core.spec.marked_yaml import Found, Place, parse
 from microagg_core.spec.problems import follow, in_words, problem
 from microagg_core.spec.release import ReleaseSpec, Roles
@@ -30,9 +29,6 @@ _SHORTHANDS = {("algorithm",): "name", ("series", "ledger"): "url"}
 
 def with_settings(tree: Place, settings: Sequence[str]) -> tuple[Place, list[Found]]:
     """Put what is set into the tree of a spec, and list what is no YAML of it.
-
-    Raises:
-        SpecError: a setting is not written as PATH=VALUE.
 
     >>> tree, _ = parse("k: 3\\noutput: {url: here}\\n")
     >>> with_settings(tree, ["output.url=s3://dev/x", "k=7"])[0].plain()
@@ -72,27 +68,24 @@ def _unlined(place: Place) -> Place:
     return replace(place, line=COMMAND_LINE, children=children)
 
 
-__all__ = ["canonical", "check", "load_spec", "spec_schema"]
-
 _MOST_BYTES = 2_000_000
+#: Fields whose relative paths start at the spec's folder.
+_PATHS = (
+    ("input", "url"), ("output", "url"), ("work", "url"), ("output", "sign", "key_file"), ("series", "ledger", "url"),
+    ("series", "key_file"),
+)  # fmt: skip
 _STARTER = "microagg init DATA writes one to start from"
 
 
 def load_spec(path_or_url: str, settings: Sequence[str] = ()) -> ReleaseSpec:
     """Read a release spec from a YAML file, whose relative paths then start at the file's own folder.
 
-    Args:
-        path_or_url: the file.
-        settings: fields that are set for once, each as ``path=value``, such as ``output.url=s3://dev/people``.
+    ``settings`` are fields that are set for once, each as ``path=value``, such as ``output.url=s3://dev/people``.
 
     Raises:
         SpecError: the file is not there, is not YAML, or is no spec; one line for each thing that is wrong,
             such as ``release.yaml:4: k: must be at least 2 (got 1)``.
         StorageError: the spec lies in a remote store that does not hand it out.
-
-    >>> load_spec("nowhere.yaml")
-    Traceback (most recent call last):
-    microagg_core.errors.SpecError: nowhere.yaml: there is no such file; microagg init DATA writes one to start from
     """
     name = shown(path_or_url)
     tree, wrong = parse(_text(path_or_url))
@@ -124,13 +117,6 @@ def canonical(spec: ReleaseSpec) -> str:
     Where the key of a series lies decides nothing, nor does who signs, nor how long the audit stays; and a spec without
     series, protection or ``about`` is what it was before there were any. What is said about a release is published, so
     other words are another release, of the same data.
-
-    >>> from microagg_core.spec.release import ReleaseSpec
-    >>> parts = {"name": "a", "k": 3, "roles": {"quasi_identifiers": ["age"]}}
-    >>> places = {"input": {"url": "/in"}, "output": {"url": "/out"}, "work": {"url": "/work"}}
-    >>> one = ReleaseSpec(**parts, **places, id="1", cluster={"local": {"workers": 1}})
-    >>> canonical(one) == canonical(ReleaseSpec(**parts, **places))
-    True
     """
     parts = spec.model_dump(
         mode="json",
@@ -214,21 +200,15 @@ def _folder(path_or_url: str) -> str:
 
 
 def _resolve_urls(raw: dict[str, Any], folder: str) -> None:
-    for part in ("input", "output", "work"):
-        place = raw.get(part)
-        if isinstance(place, dict) and isinstance(url := place.get("url"), str) and url:
-            place["url"] = resolve(url, folder)
-    output = raw.get("output")
-    sign = output.get("sign") if isinstance(output, dict) else None
-    if isinstance(sign, dict) and isinstance(path := sign.get("key_file"), str) and path:
-        sign["key_file"] = resolve(path, folder)
     series = raw.get("series")
-    if isinstance(series, dict):
-        if isinstance(ledger := series.get("ledger"), str) and ledger:
-            series["ledger"] = {"url": ledger}
-        for holder, name in ((series.get("ledger"), "url"), (series, "key_file")):
-            if isinstance(holder, dict) and isinstance(path := holder.get(name), str) and path:
-                holder[name] = resolve(path, folder)
+    if isinstance(series, dict) and isinstance(ledger := series.get("ledger"), str) and ledger:
+        series["ledger"] = {"url": ledger}
+    for *above, name in _PATHS:
+        holder: Any = raw
+        for key in above:
+            holder = holder.get(key) if isinstance(holder, dict) else None
+        if isinstance(holder, dict) and isinstance(path := holder.get(name), str) and path:
+            holder[name] = resolve(path, folder)
 
 
 def _take_as_written(raw: dict[str, Any], tree: Place, errors: list[ErrorDetails]) -> bool:

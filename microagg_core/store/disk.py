@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import hashlib
 import os
 import re
@@ -66,25 +68,17 @@ class Folders:
     The root itself may be a link, which is its owner's affair. Below it every step is taken from the folder that is
     open already and refuses links; what is done in the last folder is done through its handle, so that nobody who swaps
     a folder for a link meanwhile can lead a write or a removal astray.
-
-    Args:
-        root: where they begin; made if it has to be.
-        private: they are for this user alone, whatever the umask; wider rights are taken back.
-        follow_links: links are as good as what they point at: for reading what others keep.
     """
 
     root: Path
+    #: They are for this user alone, whatever the umask; wider rights are taken back.
     private: bool = False
+    #: Links are as good as what they point at: for reading what others keep.
     follow_links: bool = False
 
     @contextmanager
     def opened(self, name: str, make: bool = False) -> Iterator[int]:
-        """Open a folder below the root and yield its handle; ``make`` makes what is missing on the way.
-
-        Raises:
-            StorageError: a link is on the way, or a private folder stays open to others.
-            OSError: what the operating system says.
-        """
+        """Open a folder below the root and yield its handle; ``make`` makes what is missing on the way."""
         handle = self._opened_root(make)
         try:
             names = [step for step in name.split("/") if step]
@@ -102,22 +96,18 @@ class Folders:
         except FileNotFoundError:
             if not make:
                 raise
-            self._make_above()
-            with contextlib.suppress(FileExistsError):
-                self.root.mkdir()
-                if self.private:
-                    self.root.chmod(_PRIVATE_FOLDER)
+            self._make_root()
             handle = os.open(self.root, _FOLDER)
         if self.private:
             _tighten_root(handle)
         return handle
 
-    def _make_above(self) -> None:
-        """Make what is missing on the way to the root: of a private root, for this user alone too."""
+    def _make_root(self) -> None:
+        """Make the root and what is missing on the way to it: of a private root, for this user alone too."""
         if not self.private:
-            self.root.parent.mkdir(parents=True, exist_ok=True)
+            self.root.mkdir(parents=True, exist_ok=True)
             return
-        for folder in reversed(self.root.parents):
+        for folder in (*reversed(self.root.parents), self.root):
             if not folder.is_dir():
                 with contextlib.suppress(FileExistsError):
                     folder.mkdir()
@@ -125,11 +115,14 @@ class Folders:
 
     def _entered(self, above: int, step: str, name: str, make: bool) -> int:
         if make:
-            self._make(above, step)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(step, dir_fd=above)
+                if self.private:
+                    os.chmod(step, _PRIVATE_FOLDER, dir_fd=above)
         try:
-            handle = os.open(step, _FOLDER | self.no_follow, dir_fd=above)
+            handle = os.open(step, _FOLDER | self._no_follow, dir_fd=above)
         except OSError:
-            self.refuse_link(above, step, name)
+            self._refuse_link(above, step, name)
             raise
         if self.private:
             try:
@@ -139,44 +132,30 @@ class Folders:
                 raise
         return handle
 
-    def _make(self, above: int, step: str) -> None:
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(step, dir_fd=above)
-            if self.private:
-                os.chmod(step, _PRIVATE_FOLDER, dir_fd=above)
-
     @property
-    def no_follow(self) -> int:
+    def _no_follow(self) -> int:
         return 0 if self.follow_links else os.O_NOFOLLOW
 
-    def refuse_link(self, folder: int, last: str, name: str) -> None:
-        """Stop where something in an open folder is a link, unless links are followed; what is missing is none.
-
-        Raises:
-            StorageError: it is one.
-        """
+    def _refuse_link(self, folder: int, last: str, name: str) -> None:
+        """Stop where something in an open folder is a link, unless links are followed; what is missing is none."""
         if not self.follow_links and _is_link(folder, last):
-            raise link_refused(f"{self.root}/{name} is a link")
+            raise _link_refused(f"{self.root}/{name} is a link")
 
-    def refuse_links_below(self, folder: int, name: str) -> None:
-        """Stop where anything below an open folder is a link; its name, which may be data, is not repeated.
-
-        Raises:
-            StorageError: there is one.
-        """
-        for _, folders, files, here in os.fwalk(".", dir_fd=folder, onerror=raise_unless_missing):
+    def _refuse_links_below(self, folder: int, name: str) -> None:
+        """Stop where anything below an open folder is a link; its name, which may be data, is not repeated."""
+        for _, folders, files, here in os.fwalk(".", dir_fd=folder, onerror=_raise_unless_missing):
             if any(_is_link(here, entry) for entry in (*folders, *files)):
-                raise link_refused(f"below {self.root}/{name} there is a link")
+                raise _link_refused(f"below {self.root}/{name} there is a link")
 
 
-def link_refused(place: str) -> StorageError:
+def _link_refused(place: str) -> StorageError:
     return StorageError(
         f"{place}, and none is followed inside an output or a work area; remove the link (not what it points at), "
         "then run again"
     )
 
 
-def raise_unless_missing(error: OSError) -> None:
+def _raise_unless_missing(error: OSError) -> None:
     if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
         raise error
 
@@ -240,7 +219,7 @@ class LocalDisk(Folders):
 
         def opener(_path: str, flags: int) -> int:
             rights = _PRIVATE_FILE if self.private else _FILE
-            handle = os.open(last, flags | self.no_follow, rights, dir_fd=folder)
+            handle = os.open(last, flags | self._no_follow, rights, dir_fd=folder)
             if self.private and flags & os.O_CREAT:
                 os.fchmod(handle, rights)
             return handle
@@ -248,7 +227,7 @@ class LocalDisk(Folders):
         try:
             return open(self.path(name), mode, opener=opener)  # type: ignore[return-value]
         except OSError:
-            self.refuse_link(folder, last, name)
+            self._refuse_link(folder, last, name)
             raise
 
     def open(self, name: str, sequential: bool = False) -> BinaryIO:
@@ -273,7 +252,7 @@ class LocalDisk(Folders):
         for _ in range(100):
             with contextlib.suppress(FileNotFoundError):  # somebody's clean-up took the empty folder
                 folder, last = opened.enter_context(self._place(name, make=True))
-                self.refuse_link(folder, last, name)
+                self._refuse_link(folder, last, name)
                 return folder, last, self._open_in(folder, unfinished, "xb", name)
             opened.close()
         raise FileNotFoundError(str(self.path(name).parent))
@@ -341,7 +320,7 @@ class LocalDisk(Folders):
     def size(self, name: str) -> int | None:
         try:
             with self._place(name) as (folder, last):
-                self.refuse_link(folder, last, name)
+                self._refuse_link(folder, last, name)
                 status = os.stat(last, dir_fd=folder)
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -350,7 +329,7 @@ class LocalDisk(Folders):
     def delete(self, name: str) -> None:
         """Remove an object and the folders below the root that it leaves empty."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._place(name) as (folder, last):
-            self.refuse_link(folder, last, name)
+            self._refuse_link(folder, last, name)
             os.unlink(last, dir_fd=folder)
         self._prune(name.rpartition("/")[0])
 
@@ -373,8 +352,8 @@ class LocalDisk(Folders):
     def delete_all(self, prefix: str) -> None:
         """Remove everything below a folder, unfinished files too; nothing at all where there is a link below it."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), self.opened(prefix) as top:
-            self.refuse_links_below(top, prefix)
-            for _, folders, files, here in os.fwalk(".", topdown=False, dir_fd=top, onerror=raise_unless_missing):
+            self._refuse_links_below(top, prefix)
+            for _, folders, files, here in os.fwalk(".", topdown=False, dir_fd=top, onerror=_raise_unless_missing):
                 for name in files:
                     with contextlib.suppress(FileNotFoundError):
                         os.unlink(name, dir_fd=here)
@@ -398,7 +377,7 @@ class LocalDisk(Folders):
     ) -> Iterator[tuple[str, os.stat_result]]:
         """Yield name and state of every file below a folder; links to files are among them, and are not followed."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), self.opened(prefix) as top:
-            for folder, _, names, here in os.fwalk(".", dir_fd=top, onerror=raise_unless_missing):
+            for folder, _, names, here in os.fwalk(".", dir_fd=top, onerror=_raise_unless_missing):
                 below = "/".join(step for step in (prefix, folder.removeprefix(".").lstrip("/")) if step)
                 for name in filter(is_wanted, names):
                     with contextlib.suppress(FileNotFoundError):
@@ -462,8 +441,6 @@ def _write(file: BinaryIO, chunks: Iterable[bytes]) -> tuple[str, int]:
 
 
 def _no_links(error: OSError, path: Path) -> OSError | StorageError:
-    import errno
-
     if error.errno in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
         return StorageError(
             f"writing {path}: this file system has no hard links, without which two runs could both publish; "
@@ -482,23 +459,17 @@ def _exists(folder: int, last: str) -> bool:
 
 def _lock(folder: int) -> None:
     """Hold an open folder against other processes until it is closed; nothing is left behind, even by a crash."""
-    import fcntl
-
     # Some network disks cannot lock; the caller looks again afterwards, so going on beats stopping.
     with contextlib.suppress(OSError):
         fcntl.flock(folder, fcntl.LOCK_EX)
 
 
-#: Keys are short; what is longer is another file, named by mistake.
-_MOST_BYTES = 4096
+#: Bytes: keys are short; what is longer is another file, named by mistake.
+_LONGEST_KEY = 4096
 
 
 def read_private(path: str, field: str, cure: str) -> bytes:
-    """Read a key file on this machine; ``field`` is where it was named, ``cure`` says how one is made.
-
-    Raises:
-        SpecError: there is no such file, others can read it, or it holds no key.
-    """
+    """Read a key file on this machine; ``field`` is where it was named, ``cure`` says how one is made."""
     try:
         # A pipe would be waited for without end.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123 - a descriptor
@@ -507,14 +478,14 @@ def read_private(path: str, field: str, cure: str) -> bytes:
                 raise SpecError(f"{field}: {path} is not a file; name the file that holds the key")
             if mode & _OTHERS:
                 raise SpecError(f"{field}: others can read {path}; chmod 600 {path}")
-            data = file.read(_MOST_BYTES + 1)
+            data = file.read(_LONGEST_KEY + 1)
     except IsADirectoryError:
         raise SpecError(f"{field}: {path} is not a file; name the file that holds the key") from None
     except FileNotFoundError:
         raise SpecError(f"{field}: there is no file {path}; {cure}") from None
     except OSError as error:
         raise SpecError(f"{field}: {path} cannot be read ({error.strerror}); check its permissions") from None
-    if len(data) > _MOST_BYTES:
+    if len(data) > _LONGEST_KEY:
         raise SpecError(f"{field}: {path} is too large for a key; name the file that holds the key alone")
     if not data.strip():
         raise SpecError(f"{field}: {path} is empty; {cure}")

@@ -31,7 +31,7 @@ _NO_ANSWER = {
     "HTTPClientError", "ProxyConnectionError", "ResponseStreamingError", "IncompleteReadError",
     "ClientConnectorError", "ClientPayloadError", "ServerDisconnectedError", "ResponseParserError", "FSTimeoutError",
 }  # fmt: skip
-_BUSY_CODES = {
+BUSY_CODES = {
     "SlowDown", "ServiceUnavailable", "InternalError", "RequestTimeout", "OperationAborted",
     "ConditionalRequestConflict", "500", "502", "503", "504", "409",
 }  # fmt: skip
@@ -50,7 +50,7 @@ _ACTIONS = {
     "DeleteObject": "s3:DeleteObject", "DeleteObjects": "s3:DeleteObject",
 }  # fmt: skip
 _FULL = {errno.ENOSPC, errno.EDQUOT}
-_S3 = ("s3://", "s3a://")
+S3_SCHEMES = ("s3://", "s3a://")
 _LIBRARIES = ("botocore", "aiobotocore", "aiohttp", "s3fs", "fsspec", "gcsfs", "adlfs", "azure", "google")
 
 
@@ -101,7 +101,7 @@ def _of_the_store(error: BaseException, code: str | None, where: str) -> Storage
         )
     if code in ("NoSuchBucket", "InvalidBucketName"):
         return StorageError(f"{where}: there is no such bucket; create it or correct the URL")
-    if code in _BUSY_CODES or _named(error, _NO_ANSWER) or isinstance(error, (ConnectionError, TimeoutError)):
+    if code in BUSY_CODES or _named(error, _NO_ANSWER) or isinstance(error, (ConnectionError, TimeoutError)):
         return TransientStorageError(
             f"{where}: the store did not answer properly{f' ({code})' if code else ''}; "
             "check its endpoint and the network, then run again"
@@ -146,7 +146,7 @@ def explained(error: Exception, url: str, doing: str) -> MicroaggError | None:
         package = f" ({error.name})" if error.name else ""
         return SpecError(
             f"{where}: the package that opens this kind of URL is not installed{package}; "
-            + (how_to_install("s3") if url.startswith(_S3) else "install it wherever the release is made")
+            + (how_to_install("s3") if url.startswith(S3_SCHEMES) else "install it wherever the release is made")
         )
     if isinstance(error, TypeError) and "unexpected keyword" in str(error):
         # Some file systems look at their options only when the first request is made.
@@ -210,9 +210,6 @@ def ask(request: Callable[[], T], url: str) -> T:
 
     Only troubles that pass by themselves are waited for. A bucket that is not there, credentials that are refused and
     whatever a disk says are told at once.
-
-    Raises:
-        Exception: what the last request raised.
     """
     global _hurried_until
     begun, pause = _clock(), _FIRST_PAUSE_SECONDS

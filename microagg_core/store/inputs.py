@@ -28,8 +28,6 @@ def input_files(url: str, options: dict[str, Any]) -> list[InputFile]:
 
     Raises:
         InputMissingError: no such file.
-        StorageError: the store cannot be read, or the URL names a folder.
-        SpecError: no file system is known for the URL.
     """
     with explaining(url, "reading"):
         fs, path = file_system_of(url, options)
@@ -42,11 +40,7 @@ def input_files(url: str, options: dict[str, Any]) -> list[InputFile]:
 
 
 def input_file(url: str, options: dict[str, Any]) -> InputFile:
-    """Look at one input file again, always by the same request, as a store's listing may answer otherwise.
-
-    Raises:
-        StorageError: there is no such file, or the store cannot be read.
-    """
+    """Look at one input file again, always by the same request, as a store's listing may answer otherwise."""
     with explaining(url, "reading"):
         fs, path = file_system_of(url, options)
         fs.invalidate_cache(path)

@@ -1,8 +1,7 @@
 """Reading and writing whole objects below one URL, on a disk or in a remote store alike.
 
-What the project leans on, whatever lies beneath: an object appears whole or not at all, :meth:`Store.create`
-has exactly one winner, a listing is fresh, and every trouble is a
-:class:`~microagg_core.errors.StorageError` that names the URL and what to do.
+Whatever lies beneath: an object appears whole or not at all, :meth:`Store.create` has exactly one winner, a listing is
+fresh, and every trouble is a :class:`~microagg_core.errors.StorageError` that names the URL and what to do.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ Contents = list[bytes]
 
 
 def sha256_hex(data: bytes) -> str:
-    """Compute the SHA-256 checksum as 64 hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -53,9 +51,9 @@ def _checked(name: str) -> str:
 class Store:
     """Objects below one URL; cheap to make, to pickle and to send to a worker.
 
-    Names are relative, with ``/`` between their parts. Nothing is opened before the first use. Methods raise
-    :class:`~microagg_core.errors.StorageError`, its subclass ``TransientStorageError`` where a later try may
-    succeed, and ``SpecError`` where the URL's kind is unknown or its package missing.
+    Names are relative, with ``/`` between their parts. Nothing is opened before the first use. Where a later try may
+    succeed, a trouble is a ``TransientStorageError``; where the URL's kind is unknown or its package missing, a
+    ``SpecError``.
 
     >>> store = Store("memory://example")
     >>> store.put("a/b", b"text"); store.read("a/b"), store.create("a/b", b"other"), store.list("")
@@ -77,9 +75,14 @@ class Store:
         return join_url(self.url, name)
 
     @property
+    def folder(self) -> Path | None:
+        """Find the folder on this machine's disk; None of a remote store."""
+        return Path(local_path(self.url)) if is_local(self.url) and "::" not in self.url else None
+
+    @property
     def _backend(self) -> LocalDisk | RemoteStore:
-        if is_local(self.url) and "::" not in self.url:
-            return LocalDisk(Path(local_path(self.url)), self.private, self.follow_links)
+        if (folder := self.folder) is not None:
+            return LocalDisk(folder, self.private, self.follow_links)
         return RemoteStore(self.url, self.storage_options)
 
     @contextmanager
@@ -92,7 +95,6 @@ class Store:
             return backend.read(name)
 
     def read_if_there(self, name: str) -> bytes | None:
-        """Read the whole object; None where there is none."""
         try:
             return self.read(name)
         except TransientStorageError:  # a store that does not answer is not asked again
@@ -112,7 +114,6 @@ class Store:
             return backend.read_ranges(list(ranges))
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """Read the whole object a few megabytes at a time."""
         with self._doing("reading", name) as backend:
             yield from backend.chunks(name)
 
@@ -207,10 +208,7 @@ class Store:
             return backend.sizes(prefix.rstrip("/"))
 
     def folders(self, prefix: str = "") -> Names:
-        """List the folders one level below a folder, sorted; none where it is missing.
-
-        A folder that was emptied may show for a while in an object store.
-        """
+        """List the folders one level below; one that was emptied may show for a while in an object store."""
         with self._doing("listing", prefix) as backend:
             return sorted(set(backend.folders(prefix.rstrip("/"))))
 
@@ -246,7 +244,6 @@ class Store:
         return data
 
     def copy_from(self, other: Store, name: str, new_name: str) -> None:
-        """Copy an object of another store (or of this one) to ``new_name`` here."""
         with other.local_copy(name) as path:
             self.put_file(new_name, path)
 
@@ -265,9 +262,9 @@ class Standing(Enum):
 
 def standing_of(store: Store, name: str) -> Standing:
     """Look at what is in the place of an object; no link below the store's root is followed, and nothing is opened."""
-    if not is_local(store.url) or "::" in store.url:
+    path = store.folder
+    if path is None:
         return Standing.MISSING if store.size(name) is None else Standing.FILE
-    path = Path(local_path(store.url))
     for step in name.split("/"):
         path /= step
         try:
@@ -283,7 +280,7 @@ def standing_of(store: Store, name: str) -> Standing:
 
 def linked_folders(store: Store) -> int:
     """Count links to folders below a store's root on a disk; a listing, which follows none, shows none."""
-    if not is_local(store.url) or "::" in store.url:
+    if store.folder is None:
         return 0
-    walk = os.walk(local_path(store.url))
+    walk = os.walk(store.folder)
     return sum(os.path.islink(os.path.join(above, name)) for above, names, _ in walk for name in names)  # noqa: PTH114, PTH118

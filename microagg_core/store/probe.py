@@ -15,32 +15,22 @@ from microagg_core.store.objects import Store
 from microagg_core.store.remote import file_system_of
 from microagg_core.store.urls import is_local
 
-MEGABYTE = 10**6
-
 
 @dataclass(frozen=True)
 class StoreProbe:
-    """Rights and speed of a store.
+    """Rights and speed of a store."""
 
-    Args:
-        creates_once: whether an object that is there is left as it is by who would create it.
-        seconds_out: what it took to write a megabyte there.
-        seconds_back: what it took to read it again.
-        ahead: seconds by which its clock is ahead of this machine's; None where it does not tell.
-    """
-
+    #: Whether an object that is there is left as it is by who would create it.
     creates_once: bool
+    #: What it took to write a megabyte there, and to read it again.
     seconds_out: float
     seconds_back: float
+    #: Seconds by which its clock is ahead of this machine's; None where it does not tell.
     ahead: float | None
 
 
 def probe_store(store: Store) -> StoreProbe:
-    """Write, create and read objects in a folder of their own, and remove them.
-
-    Raises:
-        StorageError: the store cannot be written or read.
-    """
+    """Write, create and read objects in a folder of their own, and remove them."""
     folder = f"{PROBES}/{uuid.uuid4().hex}"
     try:
         out, back = seconds_for_a_megabyte(store, folder)
@@ -56,13 +46,8 @@ def probe_store(store: Store) -> StoreProbe:
 
 
 def seconds_for_a_megabyte(store: Store, folder: str) -> tuple[float, float]:
-    """Measure how long it takes to write a megabyte to a store, and to read it.
-
-    Raises:
-        StorageError: it cannot be written or read.
-    """
     name = f"{folder}/{uuid.uuid4().hex}"
-    data = os.urandom(MEGABYTE)
+    data = os.urandom(10**6)
     begun = time.perf_counter()
     store.put(name, data)
     written = time.perf_counter()

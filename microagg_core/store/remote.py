@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from microagg_core.errors import SpecError
 from microagg_core.store.disk import LocalDisk
-from microagg_core.store.failures import ask, explaining, patient, service_code
+from microagg_core.store.failures import S3_SCHEMES, ask, explaining, patient, service_code
 from microagg_core.store.s3 import Removal, plain_ranges
 from microagg_core.store.urls import shown
 
@@ -95,15 +95,11 @@ _DELETES_AT_ONCE = 8
 
 
 def file_system_of(url: str, options: dict[str, Any]) -> tuple[Any, str]:
-    """Find the fsspec file system of a URL, and the path in it; its listings are never cached.
-
-    Raises:
-        SpecError: no file system is known for the URL, or it does not know an option.
-    """
+    """Find the fsspec file system of a URL, and the path in it; its listings are never cached."""
     from fsspec.core import url_to_fs
 
     plain: dict[str, Any] = {} if "::" in url else {"use_listings_cache": False}
-    if url.startswith(("s3://", "s3a://")):
+    if url.startswith(S3_SCHEMES):
         plain["config_kwargs"] = {**_S3_PATIENCE, **_S3_CONNECTIONS, **_S3_CHEAPER, **options.get("config_kwargs", {})}
     try:
         fs, path = url_to_fs(url, **{**options, **plain})
@@ -116,14 +112,27 @@ def file_system_of(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         raise SpecError(
             f"{shown(url)}: the file system does not know one of its storage options; correct them"
         ) from None
-    if url.startswith(("s3://", "s3a://")):
+    if url.startswith(S3_SCHEMES):
         fs.retries = _S3_TRIES
     return fs, str(path)
+
+
+def _is_s3(fs: Any) -> bool:
+    return "s3" in ((fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol)
+
+
+def _transfer(fs: Any) -> dict[str, int]:
+    return _TRANSFER if _is_s3(fs) else {}
 
 
 def _raise_for_bucket(error: FileNotFoundError) -> None:
     if service_code(error) == "NoSuchBucket":
         raise error
+
+
+def _read_whole(fs: Any, path: str) -> bytes:
+    # One request: s3fs would ask for the size first, and fetch ranges that may be of different versions.
+    return bytes(fs.cat_file(path, **({"max_concurrency": 1} if _is_s3(fs) else {})))
 
 
 def _remove_one_by_one(fs: Any, paths: Sequence[str]) -> None:
@@ -151,26 +160,18 @@ class RemoteStore:
         fs, root = self._connect()
         return fs, f"{root}/{name}" if name else root
 
-    @staticmethod
-    def _is_s3(fs: Any) -> bool:
-        return "s3" in ((fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol)
-
     @patient
     def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         fs, path = self._at(name)
         if start == 0 and end is None:
-            return self._read_whole(fs, path)
+            return _read_whole(fs, path)
         return bytes(fs.cat_file(path, start=start, end=end))
-
-    def _read_whole(self, fs: Any, path: str) -> bytes:
-        # One request: s3fs would ask for the size first, and fetch ranges that may be of different versions.
-        return bytes(fs.cat_file(path, **({"max_concurrency": 1} if self._is_s3(fs) else {})))
 
     @patient
     def read_ranges(self, ranges: list[tuple[str, int, int]]) -> list[bytes]:
         fs, root = self._connect()
         every = [(f"{root}/{name}", start, end) for name, start, end in ranges if end > start]
-        contents = plain_ranges(fs, every) if self._is_s3(fs) else [None] * len(every)
+        contents = plain_ranges(fs, every) if _is_s3(fs) else [None] * len(every)
         full = [asked for asked, content in zip(every, contents, strict=True) if content is None]
         answers = iter(fs.cat_ranges(*map(list, zip(*full, strict=True)), on_error="raise") if full else ())
         read = iter([bytes(next(answers)) if content is None else content for content in contents])
@@ -193,12 +194,12 @@ class RemoteStore:
     @patient
     def put(self, name: str, data: bytes, durable: bool = False) -> None:
         fs, path = self._at(name)
-        settled(lambda: fs.pipe_file(path, data, **(_TRANSFER if self._is_s3(fs) else {})))
+        settled(lambda: fs.pipe_file(path, data, **_transfer(fs)))
 
     @patient
     def put_file(self, name: str, local_path: Path, durable: bool = False) -> None:
         fs, path = self._at(name)
-        settled(lambda: fs.put_file(str(local_path), path, **(_TRANSFER if self._is_s3(fs) else {})))
+        settled(lambda: fs.put_file(str(local_path), path, **_transfer(fs)))
 
     def put_checked(self, name: str, chunks: Iterable[bytes], sha256: str, n_bytes: int) -> bool:
         with tempfile.TemporaryDirectory(prefix="microagg-") as folder:
@@ -243,7 +244,7 @@ class RemoteStore:
         if not names:
             return
         fs, root = self._connect()
-        if self._is_s3(fs):
+        if _is_s3(fs):
             settled(lambda: Removal(fs, root, shown(self.url)).remove(names))
         else:
             _remove_one_by_one(fs, [f"{root}/{name}" for name in names])
@@ -252,7 +253,7 @@ class RemoteStore:
     def delete_all(self, prefix: str) -> None:
         fs, root = self._connect()
         names = self.names(prefix)
-        if self._is_s3(fs):
+        if _is_s3(fs):
             settled(lambda: Removal(fs, root, shown(self.url)).remove_below(prefix, names))
         else:
             self.delete_many(names)
@@ -260,8 +261,7 @@ class RemoteStore:
     @patient
     def _found(self, prefix: str) -> dict[str, Any]:
         """List every object below a folder with what the store says of it, asked afresh."""
-        fs, root = self._connect()
-        path = f"{root}/{prefix}" if prefix else root
+        fs, path = self._at(prefix)
         fs.invalidate_cache(path)
         try:
             entries = fs.find(path, detail=True)
@@ -269,7 +269,8 @@ class RemoteStore:
             _raise_for_bucket(error)
             return {}
         files = {str(name): info for name, info in entries.items() if info["type"] == "file"}
-        return {name[len(root) + 1 :]: info for name, info in files.items() if name.startswith(f"{path}/")}
+        below = len(path) - len(prefix) if prefix else len(path) + 1
+        return {name[below:]: info for name, info in files.items() if name.startswith(f"{path}/")}
 
     def names(self, prefix: str, unfinished: bool = False) -> list[str]:
         return list(self._found(prefix))
@@ -303,8 +304,8 @@ class RemoteStore:
         """
         fs, path = self._at(name)
         try:
-            version = str(fs.info(path).get("ETag") or "") if self._is_s3(fs) else ""
-            data = self._read_whole(fs, path)
+            version = str(fs.info(path).get("ETag") or "") if _is_s3(fs) else ""
+            data = _read_whole(fs, path)
         except FileNotFoundError as error:
             _raise_for_bucket(error)
             return None, ""
@@ -315,7 +316,7 @@ class RemoteStore:
         if not version:
             return self.create(name, data)
         fs, path = self._at(name)
-        if self._is_s3(fs):
+        if _is_s3(fs):
             try:
                 return self._conditional(lambda: fs.pipe_file(path, data, IfMatch=version))
             except FileNotFoundError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os.path
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from urllib.parse import quote
 from weakref import WeakSet
 
 from microagg_core.errors import StorageError
-from microagg_core.store.failures import DENIED, service_code
+from microagg_core.store.failures import BUSY_CODES, DENIED, service_code
 
 #: Fewer ranges than this are not worth finding out where their bucket is.
 _LEAST = 4
@@ -103,9 +102,6 @@ Objects = Sequence[dict[str, str]]
 #: What S3 takes in one request.
 AT_ONCE = 1000
 _REQUESTS_AT_ONCE = 4
-#: Objects that a busy store leaves out of a request are asked for again.
-_BUSY = {"InternalError", "SlowDown", "ServiceUnavailable", "OperationAborted"}
-_ATTEMPTS = 5
 #: Stores with neither versions nor a listing of them, some of which name a version all the same.
 _NO_SUCH_REQUEST = {"NotImplemented", "MethodNotAllowed", "501", "405"}
 
@@ -118,14 +114,10 @@ class Removal:
     likes. Rows that are to go would stay there, so the versions go too. Whether a bucket does so is read from its
     answers about objects, which whoever may read and remove objects gets: no right to ask for a bucket's settings is
     needed.
-
-    Args:
-        fs: the bucket's file system.
-        root: the path of the place in it.
-        shown: the place as it may stand in a message.
     """
 
     fs: Any
+    #: The path of the place in the file system, and the place as it may stand in a message.
     root: str
     shown: str
 
@@ -137,12 +129,6 @@ class Removal:
         return str(self.fs.split_path(f"{self.root}/{name}")[1])
 
     def remove(self, names: Sequence[str]) -> None:
-        """Remove objects, missing ones included.
-
-        Raises:
-            StorageError: the bucket keeps versions, and these credentials may not remove them.
-            OSError: what the file system says.
-        """
         with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
             for _ in pool.map(self._remove_batch, _batches(sorted(map(self._key, names)))):
                 pass
@@ -171,21 +157,15 @@ class Removal:
         return bool(answer.get("VersionId"))
 
     def _remove(self, objects: Objects) -> list[Key]:
-        """Remove objects; returns the keys, sorted, of those that the bucket has only hidden."""
-        hidden: list[Key] = []
-        for attempt in range(_ATTEMPTS):
-            answer = self.fs.call_s3("delete_objects", Bucket=self._bucket, Delete={"Objects": objects})
-            hidden += [entry["Key"] for entry in answer.get("Deleted", []) if entry.get("DeleteMarker")]
-            errors = answer.get("Errors", [])
-            if not errors:
-                break
-            final = [entry.get("Code", "") for entry in errors if entry.get("Code") not in _BUSY]
-            if final or attempt == _ATTEMPTS - 1:
-                raise _LeftOutError(final[0] if final else errors[0]["Code"])
-            time.sleep(0.1 * 2**attempt)
-            left = {(entry["Key"], entry.get("VersionId")) for entry in errors}
-            objects = [entry for entry in objects if (entry["Key"], entry.get("VersionId")) in left]
-        return sorted(hidden)
+        """Remove objects; returns the keys, sorted, of those that the bucket has only hidden.
+
+        What a busy store leaves out of a request makes it a failed one, which is asked again as any other.
+        """
+        answer = self.fs.call_s3("delete_objects", Bucket=self._bucket, Delete={"Objects": objects})
+        codes = [entry.get("Code", "") for entry in answer.get("Errors", [])]
+        if codes:
+            raise _LeftOutError(next((code for code in codes if code not in BUSY_CODES), codes[0]))
+        return sorted(entry["Key"] for entry in answer.get("Deleted", []) if entry.get("DeleteMarker"))
 
     def _remove_versions(self, keys: Sequence[Key], folder: Key | None = None) -> None:
         """Remove all versions of these keys, and marks of their removal; with a folder, of all that is below it."""
@@ -200,16 +180,14 @@ class Removal:
         except OSError as error:
             code = service_code(error)
             if code in DENIED:
-                raise self._denied() from None
+                raise StorageError(
+                    f"{self.shown}: this bucket keeps versions of what is removed, and these credentials may not "
+                    "remove them (s3:ListBucketVersions, s3:DeleteObjectVersion); allow both there, or use a bucket "
+                    "without versioning"
+                ) from None
             if code not in _NO_SUCH_REQUEST:
                 raise
             self._remove([{"Key": key} for key in keys])
-
-    def _denied(self) -> StorageError:
-        return StorageError(
-            f"{self.shown}: this bucket keeps versions of what is removed, and these credentials may not remove them "
-            "(s3:ListBucketVersions, s3:DeleteObjectVersion); allow both there, or use a bucket without versioning"
-        )
 
     def _versions(self, prefix: Key) -> Iterator[dict[str, str]]:
         where: dict[str, str] = {}

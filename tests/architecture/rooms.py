@@ -15,7 +15,7 @@ import ast
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
@@ -67,13 +67,7 @@ def imported(tree: ast.AST, known: Mapping[str, Path]) -> Iterator[tuple[int, st
 
 
 def core_room(module: str) -> str:
-    """The room of a module; the library's public face and the module behind it are one.
-
-    >>> core_room("microagg_core.spec.loading"), core_room("microagg_core.runner"), core_room("microagg_core")
-    ('spec', 'runner', 'api')
-    >>> core_room("microagg_flows.stages")
-    'flows'
-    """
+    """The room of a module; the library's public face and the module behind it are one."""
     package, *rest = module.split(".")
     if package == FLOWS:
         return "flows"
@@ -81,33 +75,29 @@ def core_room(module: str) -> str:
 
 
 def flows_room(module: str) -> str:
-    """A folder of the flows, or a module at their root; nothing for the core.
-
-    >>> flows_room("microagg_flows.stages"), flows_room("microagg_core.errors")
-    ('stages', '')
-    """
+    """A folder of the flows, or a module at their root; nothing for the core."""
     package, *rest = module.split(".")
     return ".".join(rest[:1]) if package == FLOWS else ""
 
 
-def graph_of(room_of: Mapping[str, str]) -> Graph:
+def graph_of(room_of: Callable[[str], str]) -> Graph:
     """Which room imports which; rooms without a name are left out."""
     paths = modules()
-    arrows: dict[str, dict[str, str]] = {room: {} for room in sorted(set(room_of.values())) if room}
+    arrows: dict[str, dict[str, str]] = {room: {} for room in sorted(set(map(room_of, paths))) if room}
     for module, path in paths.items():
         for line, target in imported(parsed(path), paths):
-            room, other = room_of[module], room_of[target]
+            room, other = room_of(module), room_of(target)
             if room and other and room != other:
                 arrows[room].setdefault(other, f"{path.relative_to(ROOT)}:{line}")
     return arrows
 
 
 def core_graph() -> Graph:
-    return graph_of({module: core_room(module) for module in modules()})
+    return graph_of(core_room)
 
 
 def flows_graph() -> Graph:
-    return graph_of({module: flows_room(module) for module in modules()})
+    return graph_of(flows_room)
 
 
 def cycle(graph: Graph) -> list[str]:
@@ -131,7 +121,9 @@ def below(graph: Graph) -> dict[str, set[str]]:
 
 def picture(graph: Graph) -> str:
     """The graph in Mermaid's words, the highest rooms first; an arrow that others imply is left out."""
-    reached, height = below(graph), heights(graph)
+    reached, height = below(graph), dict[str, int]()
+    for room in TopologicalSorter(graph).static_order():
+        height[room] = max((1 + height[other] for other in graph[room]), default=0)
     lines = ["flowchart TD"]
     for room in sorted(graph, key=lambda room: (-height[room], room)):
         direct = set(graph[room]) - FOR_EVERYBODY
@@ -141,32 +133,8 @@ def picture(graph: Graph) -> str:
     return "\n".join(lines) + "\n"
 
 
-def heights(graph: Graph) -> dict[str, int]:
-    """For each room of a graph without circles, how many rooms stand below one another under it."""
-    above_ground: dict[str, int] = {}
-    for room in TopologicalSorter(graph).static_order():
-        above_ground[room] = max((1 + above_ground[other] for other in graph[room]), default=0)
-    return above_ground
-
-
 def drawn(readme: str) -> str:
-    return _around(readme)[1]
-
-
-def redrawn(readme: str, new: str) -> str:
-    """The text with another picture.
-
-    >>> redrawn("a\\n```mermaid\\nold\\n```\\nb\\n", "new\\n")
-    'a\\n```mermaid\\nnew\\n```\\nb\\n'
-    """
-    before, _, after = _around(readme)
-    return before + new + after
-
-
-def _around(readme: str) -> tuple[str, str, str]:
-    start = readme.index(BEGIN) + len(BEGIN)
-    end = readme.index(END, start)
-    return readme[:start], readme[start:end], readme[end:]
+    return readme.partition(BEGIN)[2].partition(END)[0]
 
 
 def main() -> int:
@@ -179,7 +147,8 @@ def main() -> int:
         print("a circle of rooms:\n    " + "\n    ".join(circle), file=sys.stderr)
         return 1
     if arguments.write:
-        README.write_text(redrawn(README.read_text(encoding="utf-8"), picture(graph)), encoding="utf-8")
+        text = README.read_text(encoding="utf-8")
+        README.write_text(text.replace(drawn(text), picture(graph)), encoding="utf-8")
     else:
         print(picture(graph), end="")
     return 0

@@ -39,7 +39,7 @@ from microagg_core.release.context import CONTEXT, Context
 from microagg_core.release.pieces import Piece
 from microagg_core.release.planned import load_planned
 from microagg_core.release.publish import Upload
-from microagg_core.release.step import Output, Receipt, Rows, Task, Work
+from microagg_core.release.step import Output, Receipt, Rows, Sent, Task, Work
 from microagg_core.release.steps.anonymize import ANONYMIZED, BLOCK_LINES, LOSSES
 from microagg_core.release.steps.candidate import CANDIDATE, ORIGINS
 from microagg_core.release.steps.checking import EXPECTED, NOTES, promise_of
@@ -132,7 +132,7 @@ def answer(census: Census, item: Task | tuple[Store, Upload]) -> Receipt | None:
 def _untouched(work: Work, output: Output[Any], n_bytes: int) -> None:
     """An object that only workers would read, and that is not there."""
     name = output.path(work.run.key, work.task.step, work.number)
-    work.pieces.append(Piece(name, n_bytes, "0" * 64, work.task.step, work.number, output.name))
+    work.written.append(Piece(name, n_bytes, "0" * 64, work.task.step, work.number, output.name))
 
 
 def _sent(work: Work, output: Rows, n_bytes: int, destinations: Iterable[int], rows: int) -> None:
@@ -142,7 +142,7 @@ def _sent(work: Work, output: Rows, n_bytes: int, destinations: Iterable[int], r
     slices = zip(numbers, bounds, bounds[1:], strict=False)
     _untouched(work, output, n_bytes)
     sent = Slices.of(Slice(work.number, 0, number, a * 20, b * 20, b - a, 7) for number, a, b in slices)
-    work._sent[output.name] = [sent]
+    work.sent.append(Sent(work.task.step, output.name, sent))
 
 
 def _moments(rows: int) -> Moments:
@@ -238,7 +238,7 @@ def _anonymize(census: Census, work: Work) -> int:
     lines = {
         "block": np.arange(bounds[number], bounds[number + 1]),
         "records": np.full(n, rows // n),
-        "sse": np.full(n, float(losses.sse.sum()) / n),
+        "sse": np.full(n, float(losses.squares[0].sum()) / n),
         "lower_bound": np.zeros(n),
         "improved": np.ones(n, dtype=np.bool_),
         "algorithm": ["mdav"] * n,
@@ -288,7 +288,7 @@ def _check_files(census: Census, work: Work) -> int:
     lines = label_lines(exposure)
     more["risk: labels"] = lines.add_column(0, "file", pa.array(np.full(lines.num_rows, number)))
     work.write(NOTES, _notes(rows, work, counts, **more))
-    work.vouch(work.reads.piece(CANDIDATE))
+    work.vouch(work.piece(CANDIDATE))
     return rows
 
 

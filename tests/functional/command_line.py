@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,9 +42,7 @@ class Ended:
 
     def document(self) -> dict[str, Any]:
         """Standard output as the one JSON document that it must be."""
-        value = json.loads(self.out)
-        assert isinstance(value, dict)
-        return value
+        return dict(json.loads(self.out))
 
     def sentences(self) -> list[str]:
         """What the command says went wrong, line by line."""
@@ -81,10 +79,12 @@ def run_command(*arguments: str, cwd: Path | None = None, env: Mapping[str, str]
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
-def start_command(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+def start_command(
+    *arguments: str, cwd: Path, env: Mapping[str, str] | None = None, program: Sequence[str] = (COMMAND,)
+) -> subprocess.Popen[str]:
     """The real command, left running in a process group of its own, as a shell would start it."""
     return subprocess.Popen(
-        [COMMAND, *arguments],
+        [*program, *arguments],
         cwd=cwd,
         env={**os.environ, **(env or {})},
         stdout=subprocess.PIPE,
@@ -96,6 +96,17 @@ def start_command(*arguments: str, cwd: Path, env: Mapping[str, str] | None = No
     )
 
 
+def leave(process: subprocess.Popen[str]) -> Ended:
+    """Wait for the end of a command that was started."""
+    try:
+        out, err = process.communicate(timeout=200)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return Ended(process.returncode, out, err)
+
+
 def call_command(*arguments: str, cwd: Path) -> Ended:
     """The command's entry point in this process, where starting Python for every case would take too long."""
     from microagg_flows.command.cli import main
@@ -103,7 +114,7 @@ def call_command(*arguments: str, cwd: Path) -> Ended:
     out, err = io.StringIO(), io.StringIO()
     code = 0
     with (
-        _undisturbed(),
+        mock.patch.dict(os.environ),
         contextlib.chdir(cwd),
         mock.patch.object(sys, "argv", ["microagg", *arguments]),
         contextlib.redirect_stdout(out),
@@ -114,17 +125,6 @@ def call_command(*arguments: str, cwd: Path) -> Ended:
         except SystemExit as end:
             code = int(end.code or 0)
     return Ended(code, out.getvalue(), err.getvalue())
-
-
-@contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """The command sets a signal handler and environment variables of its process; here they are put back."""
-    handler = signal.getsignal(signal.SIGTERM)
-    with mock.patch.dict(os.environ):
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGTERM, handler)
 
 
 @dataclass
@@ -182,9 +182,7 @@ class Project:
 
     def manifest(self) -> dict[str, Any]:
         latest = json.loads((self.output / "latest.json").read_text())
-        value = json.loads((self.output / latest["manifest"]).read_text())
-        assert isinstance(value, dict)
-        return value
+        return dict(json.loads((self.output / latest["manifest"]).read_text()))
 
     def parts(self) -> list[Path]:
         manifest = self.manifest()

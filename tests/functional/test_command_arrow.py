@@ -10,9 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.feather
-import pyarrow.parquet as pq
 import pytest
-import yaml
 from command_line import AGAIN, Project
 from recount import Expected, check_release
 
@@ -90,35 +88,27 @@ def test_the_release_is_the_same_whatever_the_input_s_format(project: Project) -
     project.write(table)
     write(project.folder / "people.arrow", table, 64, "zstd")
     checksums = []
-    for url in ("people.parquet", "people.arrow", "people.arrow"):
+    for url in ("people.parquet", "people.arrow"):
         write_spec(project, url, "arrow", id=f"id-{len(checksums)}", **AGAIN)
         project.release()
         checksums.append(project.data_checksums())
-    assert checksums[0] == checksums[1] == checksums[2]
+    assert checksums[0] == checksums[1]
 
 
 def test_a_frame_s_feather_file_with_encodings_that_only_arrow_has(project: Project) -> None:
     n = 60
-    frame = pd.DataFrame({"tag": range(n), "x": [i % 9 for i in range(n)], "place": pd.Categorical(["a", "b"] * 30)})
-    table = pa.Table.from_pandas(frame, preserve_index=False)
-    view = pa.array(["short", "a text that is longer than twelve bytes"] * 30).cast(pa.string_view())
-    pa.feather.write_feather(table.append_column("note", view), project.folder / "people.feather", chunksize=25)
+    frame = pd.DataFrame({"tag": range(n), "place": pd.Categorical(["a", "b"] * 30)})
+    plain = pa.Table.from_pandas(frame, preserve_index=False)
+    x = pa.chunked_array([[i // 6 for i in range(n)]])
+    note = pa.array(["short", "a text that is longer than twelve bytes"] * 30)
+    table = plain.append_column("x", pc.run_end_encode(x)).append_column("note", note.cast(pa.string_view()))
+    pa.feather.write_feather(table, project.folder / "people.feather", compression="uncompressed", chunksize=25)
     roles = {"quasi_identifiers": ["x"], "blocking": ["place"], "confidential": ["tag", "note"]}
-    project.write_spec(roles, acknowledge={"nearly_unique": ["tag"]}, input={"url": "people.feather"})
+    meant = {"nearly_unique": ["tag"], "fixes_quasi_identifier": ["tag"]}
+    project.write_spec(roles, acknowledge=meant, input={"url": "people.feather"})
     project.release()
-    expected = table.append_column("note", view.cast(pa.string()))
+    expected = plain.append_column("x", x).append_column("note", note)
     check_release(expected, project.released(), Expected(3, ["x"], ["place"], ["tag", "note"]))
-
-
-def test_runs_are_read_as_their_values(project: Project) -> None:
-    table = pa.table({"tag": range(60), "x": [i // 6 for i in range(60)]})
-    write(project.folder / "people.arrow", table.set_column(1, "x", pc.run_end_encode(table["x"])))
-    roles = {"quasi_identifiers": ["x"], "confidential": ["tag"]}
-    project.write_spec(
-        roles, acknowledge={"nearly_unique": ["tag"], "fixes_quasi_identifier": ["tag"]}, input={"url": "people.arrow"}
-    )
-    project.release()
-    check_release(table, project.released(), Expected(3, ["x"], (), ["tag"]))
 
 
 def test_text_that_is_none_is_refused_before_it_is_written(project: Project) -> None:
@@ -131,13 +121,14 @@ def test_text_that_is_none_is_refused_before_it_is_written(project: Project) -> 
     project.assert_nothing_published()
 
 
-@pytest.mark.parametrize("left", [0, 5, 2000, -20])
-def test_a_file_that_is_cut_short(left: int, project: Project) -> None:
+def test_a_file_that_is_cut_short(project: Project) -> None:
     path = write(project.folder / "people.arrow", people())
-    path.write_bytes(path.read_bytes()[:left])
+    whole = path.read_bytes()
     write_spec(project, "people.arrow", "parquet")
-    ended = project.call("run", "release.yaml", "--direct", "--quiet")
-    ended.assert_refused(3, "people.arrow is not a readable Arrow file (truncated, or of another format)")
+    for left in (5, -20):
+        path.write_bytes(whole[:left])
+        ended = project.call("run", "release.yaml", "--direct", "--quiet")
+        ended.assert_refused(3, "people.arrow is not a readable Arrow file (truncated, or of another format)")
 
 
 def test_buffers_that_are_not_what_the_types_say(project: Project) -> None:
@@ -152,32 +143,3 @@ def test_buffers_that_are_not_what_the_types_say(project: Project) -> None:
     project.write_spec(roles, input={"url": "people.arrow"})
     ended = project.call("run", "release.yaml", "--direct", "--quiet")
     ended.assert_refused(3, "record batches 0 to 0 of", "the file is damaged or changed meanwhile")
-
-
-def test_files_of_other_schemas(project: Project) -> None:
-    write(project.folder / "in" / "0.arrow", people())
-    write(project.folder / "in" / "1.arrow", people().drop_columns(["note"]))
-    write_spec(project, "in/*.arrow", "arrow")
-    ended = project.call("run", "release.yaml", "--direct", "--quiet")
-    ended.assert_refused(3, "1.arrow has no column 'note'")
-
-
-def test_a_starter_for_an_arrow_file(project: Project) -> None:
-    write(project.folder / "people.feather", people())
-    assert project.call("init", "people.feather").code == 0
-    spec = yaml.safe_load((project.folder / "release.yaml").read_text())
-    assert spec["input"] == {"url": "people.feather", "format": "arrow"}
-    assert spec["output"]["format"] == "arrow"
-    assert set(spec["roles"]["to_decide"]) == set(people().column_names)
-
-
-def test_compare_reads_an_arrow_file_as_a_parquet_file(project: Project) -> None:
-    table = people().select(["x", "born"])
-    write(project.folder / "people.arrow", table, 50)
-    pq.write_table(table, project.folder / "people.parquet")
-    arguments = ("--k", "3", "--algorithms", "mdav", "--json", "--quiet")
-    losses = [
-        [outcome["l_sse"] for outcome in project.call("compare", name, *arguments).document()["outcomes"]]
-        for name in ("people.arrow", "people.parquet")
-    ]
-    assert losses[0] == losses[1]

@@ -112,7 +112,7 @@ def test_quasi_identifiers_of_all_types_together(project: Project) -> None:
     assert project.command("verify", "release").code == 0
 
 
-@pytest.mark.parametrize("name", share(QUASI_IDENTIFIERS, 8))
+@pytest.mark.parametrize("name", share(QUASI_IDENTIFIERS, 3))
 def test_a_quasi_identifier_of_each_type_alone_in_blocks(name: str, project: Project) -> None:
     place = pa.array(["a", "b", "c"] * (N // 3))
     table = as_stored(project, table_with(q=QUASI_IDENTIFIERS[name], place=place))
@@ -300,7 +300,7 @@ def test_blocking_values_of_all_types(undersized: str, project: Project) -> None
     assert b"unused" not in b"".join(path.read_bytes() for path in project.parts())
 
 
-@pytest.mark.parametrize("name", share(BLOCKING, 6))
+@pytest.mark.parametrize("name", share(BLOCKING, 3))
 def test_blocking_values_of_each_type_are_merged(name: str, project: Project) -> None:
     """One value of each column has too few records; it joins another, and the list says exactly which."""
     stored = as_stored(project, pa.table({"place": BLOCKING[name]}))

@@ -53,6 +53,14 @@ def written(folder: Path) -> Project:
     return project
 
 
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Checksums of the release as one command makes it."""
+    project = written(tmp_path_factory.mktemp("whole") / "run")
+    project.release()
+    return project.data_checksums()
+
+
 @dataclass(frozen=True)
 class Next:
     """What comes next: a step, the numbers of its tasks that are left, and the run's key."""
@@ -87,27 +95,21 @@ def go_on(project: Project, last: str = "") -> Iterator[Next]:
         yield told
 
 
-def test_calls_in_another_order_and_again_make_the_same_files(tmp_path: Path) -> None:
-    expected = written(tmp_path / "run")
-    expected.release()
+def test_calls_in_another_order_and_again_make_the_same_files(tmp_path: Path, expected: list[str]) -> None:
     project, steps = written(tmp_path / "steps"), []
-    for told in go_on(project):
-        steps.append(told.step)
-        project.assert_nothing_published()
-        assert project.call(*told.arguments(told.numbers[0])) == Ended(0, "", "")
-    assert len(steps) == len(set(steps)) and {"survey", "anonymize", "check-files"} <= set(steps)
-    assert project.data_checksums() == expected.data_checksums()
-    assert list((project.work / "runs").glob("*")) == []
-    assert project.call("step", "report", "-q", "release.yaml") == Ended(0, "done\n", "")
-
-
-def test_what_is_done_is_not_asked_for_again(tmp_path: Path) -> None:
-    project = written(tmp_path / "steps")
     told = next_tasks(project)
     assert (told.step, told.numbers) == ("survey", [0, 1])
     assert run_command(*told.arguments(1), cwd=project.folder) == Ended(0, "", "")
     assert next_tasks(project) == replace(told, numbers=[0])
     assert project.call("step", "survey", "-q", "release.yaml") == Ended(0, f"survey 0 {told.run}\n", "")
+    for told in go_on(project):
+        steps.append(told.step)
+        project.assert_nothing_published()
+        assert project.call(*told.arguments(told.numbers[0])) == Ended(0, "", "")
+    assert len(steps) == len(set(steps)) and {"survey", "anonymize", "check-files"} <= set(steps)
+    assert project.data_checksums() == expected
+    assert list((project.work / "runs").glob("*")) == []
+    assert project.call("step", "report", "-q", "release.yaml") == Ended(0, "done\n", "")
 
 
 @pytest.fixture
@@ -122,16 +124,16 @@ def on_slurm(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.soak("starts the command for every task")
-def test_the_script_for_slurm_goes_on_and_makes_the_release(tmp_path: Path, on_slurm: dict[str, str]) -> None:
+def test_the_script_for_slurm_goes_on_and_makes_the_release(
+    tmp_path: Path, on_slurm: dict[str, str], expected: list[str]
+) -> None:
     """From where it was stopped before: the steps until then are done in this process, which is quicker."""
     project = written(tmp_path / "slurm")
-    expected = written(tmp_path / "run")
-    expected.release()
     assert [told.step for told in go_on(project, "assemble")][-1] == "anonymize"
     script = [ROOT / "deploy" / "slurm" / "release.sh", "release.yaml", "--id", "one"]
     done = subprocess.run(script, cwd=project.folder, env=on_slurm, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
-    assert project.data_checksums() == expected.data_checksums()
+    assert project.data_checksums() == expected
 
 
 def test_the_script_for_slurm_ends_as_the_call_that_failed(tmp_path: Path, on_slurm: dict[str, str]) -> None:
@@ -161,9 +163,7 @@ def test_wrong_calls_are_sentences(tmp_path: Path) -> None:
     refused("report", "--run", "0000").assert_refused(2, "is not that of run '0000' any more")
 
 
-def test_work_that_is_damaged_between_calls_is_done_again(tmp_path: Path) -> None:
-    expected = written(tmp_path / "run")
-    expected.release()
+def test_work_that_is_damaged_between_calls_is_done_again(tmp_path: Path, expected: list[str]) -> None:
     project = written(tmp_path / "damaged")
     steps = [told.step for told in go_on(project, "anonymize")]
     told = next_tasks(project)
@@ -175,7 +175,7 @@ def test_work_that_is_damaged_between_calls_is_done_again(tmp_path: Path) -> Non
     )
     again = [told.step for told in go_on(project)]
     assert again[0] == steps[-1] != "anonymize"
-    assert project.data_checksums() == expected.data_checksums()
+    assert project.data_checksums() == expected
 
 
 def test_the_gate_looks_again_after_a_failure(tmp_path: Path) -> None:

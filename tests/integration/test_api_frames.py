@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from microagg_core import Microaggregated, microaggregate, partition
-from microagg_core.errors import DataError, SpecError
+from microagg_core.errors import DataError
 
 N = 60
 
@@ -161,23 +161,6 @@ def test_tables_of_numbers_are_matrices_for_partition() -> None:
     expected = partition(X, 3).tolist()
     assert partition(polars.DataFrame(X), 3).tolist() == expected
     assert partition(pa.table({"a": X[:, 0], "b": X[:, 1]}), 3).tolist() == expected
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (polars.LazyFrame({"x": [1, 2]}), "is lazy and has no records yet; give what its collect\\(\\) gives"),
-        ([1, 2, 3], "must be a frame of pandas or Polars, .* or a dictionary of columns \\(got list\\)"),
-        (np.zeros(3), "must have two dimensions, records and attributes \\(got 1\\)"),
-        (np.array([["a"], ["b"]]), "must hold numbers \\(got an array of type <U1\\)"),
-        ({"x": [1, 2], "y": [1]}, "must have columns of one length, one value a record"),
-        ({"x": 1}, "must have columns of one length, one value a record"),
-        (pa.chunked_array([[1, 2]]), "what ChunkedArray gives to Arrow has no columns; give a table"),
-    ],
-)
-def test_what_is_no_table_is_refused(data: Any, message: str) -> None:
-    with pytest.raises(SpecError, match=f"^the table: {message}"):
-        microaggregate(data, ["x"], 2)
 
 
 def test_no_library_is_imported_that_is_not_needed() -> None:

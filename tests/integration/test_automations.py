@@ -18,7 +18,8 @@ import yaml
 
 from inputs.people import people
 from releasing.runs import write_release
-from servers.prefect_server import PrefectServer, prefect_server, process, wait_until
+from servers.prefect_server import PrefectServer, prefect_server
+from servers.process import process, wait_until
 
 pytestmark = [pytest.mark.server, pytest.mark.soak("an automation waits at least ten seconds for what does not come")]
 

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,9 +16,11 @@ from typing import Any
 import psutil
 import pytest
 
-from microagg_core.compiling import TABLES, compilation, compile_parts, needed_parts, start_compiling
+from microagg_core import compiling
+from microagg_core.compiling import TABLES, compile_parts, needed_parts, start_compiling
 from microagg_core.errors import ClusterError, InternalError
 from microagg_core.kernels.machine_code.code_cache import CodeFolders, code_folders
+from servers.process import wait_until
 from wheels import build_wheel, install_wheel, our_libraries
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,7 +40,7 @@ event.register("numba:compile", Listener())
 """
 COMPILE = """
 from microagg_core.compiling import needed_parts
-from microagg_core.compiling.compilation import stamp
+from microagg_core.compiling import stamp
 from microagg_core.compiling.problems import solve
 for part in needed_parts(*json.loads(sys.argv[1])):
     solve(part)
@@ -95,10 +96,6 @@ def test_the_default_path_compiles_no_more_than_it_did(warm: tuple[Path, list[st
     assert {name for name, n in ours.items() if n > 1} <= TWICE
     assert sum(ours.values()) <= MOST_OF_OURS
     assert sum(count.values()) - sum(ours.values()) <= MOST_OF_NUMBAS
-
-
-@pytest.mark.soak("compiles the default path")
-def test_what_python_calls_is_kept_once(warm: tuple[Path, list[str]]) -> None:
     entries = Counter(path.name.rpartition("-")[0] for path in warm[0].rglob("*.code"))
     assert entries["kernels.tree.mdav.peel_tree"] == entries["kernels.refinement.annealing.anneal"] == 1
     assert max(entries.values()) == 1
@@ -151,8 +148,7 @@ def test_a_wheel_brings_its_kernels_along(installed_wheel: Path, tmp_path: Path)
     assert json.loads(said) == []
 
 
-def test_every_part_has_its_problem() -> None:
-    assert needed_parts("mdav", "fast", 5) == (TABLES, "mdav", "bound", "links", "annealing")
+def test_what_a_release_needs_follows_from_its_algorithm_effort_and_k() -> None:
     assert set(needed_parts("best", "off", 2)) > {"mdav", "two_mu_approx", "annealing", "factor"}
     assert "prices" in needed_parts("mdav", "thorough", 3) and "prices" not in needed_parts("mdav", "thorough", 6)
     assert set(needed_parts("v_mdav", 2.5, 3)) == {TABLES, "v_mdav", "bound", "links", "annealing", "mdav"}
@@ -208,9 +204,9 @@ def test_a_full_disk_is_told_of_and_not_stamped(tmp_path: Path) -> None:
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for code, in this process, in which nothing is compiled yet."""
     folders = CodeFolders((tmp_path,), tmp_path, (tmp_path,))
-    monkeypatch.setattr(compilation, "code_folders", lambda: folders)
-    monkeypatch.setattr(compilation, "_in_vain", set())
-    monkeypatch.setattr(compilation, "_said", Event())
+    monkeypatch.setattr(compiling, "code_folders", lambda: folders)
+    monkeypatch.setattr(compiling, "_in_vain", set())
+    monkeypatch.setattr(compiling, "_said", Event())
     return tmp_path
 
 
@@ -226,7 +222,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_child_that_dies_is_one_sentence(
     empty: Path, monkeypatch: pytest.MonkeyPatch, program: str, words: str
 ) -> None:
-    monkeypatch.setattr(compilation, "_PROGRAM", program)
+    monkeypatch.setattr(compiling, "_PROGRAM", program)
     with pytest.raises(ClusterError, match=words):
         compile_parts((TABLES,))
 
@@ -238,23 +234,23 @@ def test_a_child_that_cannot_start_is_one_sentence(empty: Path, monkeypatch: pyt
 
 
 def test_a_bug_in_the_child_is_told_as_one(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compilation, "_PROGRAM", "print('internal a bug: compiling'); raise SystemExit(1)")
+    monkeypatch.setattr(compiling, "_PROGRAM", "print('internal a bug: compiling'); raise SystemExit(1)")
     with pytest.raises(InternalError, match="a bug: compiling"):
         start_compiling("mdav", "fast", 5).wait()
 
 
 def test_a_child_that_does_not_end_is_given_up(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compilation, "_PROGRAM", "import time; time.sleep(100)")
-    monkeypatch.setattr(compilation, "_MOST_SECONDS_OF_CHILD", 0.1)
+    monkeypatch.setattr(compiling, "_PROGRAM", "import time; time.sleep(100)")
+    monkeypatch.setattr(compiling, "_MOST_SECONDS_OF_CHILD", 0.1)
     with pytest.raises(ClusterError, match="given up"):
         compile_parts((TABLES,))
 
 
 def test_what_runs_in_the_background_ends_when_it_is_cancelled(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compilation, "_PROGRAM", "import time; time.sleep(100)")
+    monkeypatch.setattr(compiling, "_PROGRAM", "import time; time.sleep(100)")
     before = set(psutil.Process().children())
     with start_compiling("mdav", "fast", 5):
-        _wait_until(lambda: bool(set(psutil.Process().children()) - before))
+        wait_until(lambda: set(psutil.Process().children()) - before, "the child")
     assert set(psutil.Process().children()) == before
 
 
@@ -269,8 +265,8 @@ time.sleep(100)
 
 def test_a_lock_goes_with_the_process_that_held_it(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[tuple[str, ...]] = []
-    monkeypatch.setattr(compilation, "run_child", lambda parts, done, cancelled: ran.append(parts))
-    monkeypatch.setattr(compilation, "_SAY_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr(compiling, "run_child", lambda parts, done, cancelled: ran.append(parts))
+    monkeypatch.setattr(compiling, "_SAY_AFTER_SECONDS", 0.0)
     said: list[str] = []
 
     def tell(line: str) -> None:
@@ -285,7 +281,7 @@ def test_a_lock_goes_with_the_process_that_held_it(empty: Path, monkeypatch: pyt
 
 
 def test_waiting_for_another_process_has_an_end(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compilation, "_MOST_SECONDS", 0.0)
+    monkeypatch.setattr(compiling, "_MOST_SECONDS", 0.0)
     holder = _start(HOLD, str(empty / "compiling.lock"))
     assert holder.stdout is not None and holder.stdout.readline() == "held\n"
     with pytest.raises(ClusterError, match="MICROAGG_CACHE_DIR"):
@@ -297,16 +293,16 @@ def test_waiting_for_another_process_has_an_end(empty: Path, monkeypatch: pytest
 PARENT = """
 import signal
 from threading import Event
-from microagg_core.compiling import compilation
+from microagg_core import compiling
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background commands ignore it
-compilation._PROGRAM = '''
+compiling._PROGRAM = '''
 import os, threading, time
 from microagg_core.compiling import problems
 threading.Thread(target=problems._end_with_the_parent, daemon=True).start()
 print("done", os.getpid(), flush=True)
 time.sleep(100)
 '''
-compilation.run_child(("x",), lambda pid: print(pid, flush=True), Event())
+compiling.run_child(("x",), lambda pid: print(pid, flush=True), Event())
 """
 
 
@@ -320,7 +316,7 @@ def test_the_child_ends_with_its_parent(how: signal.Signals) -> None:
     assert psutil.pid_exists(pid)
     parent.send_signal(how)
     parent.communicate(timeout=30)
-    _wait_until(lambda: not _runs(pid))
+    wait_until(lambda: not _runs(pid), "the child's end")
 
 
 def _runs(pid: int) -> bool:
@@ -328,13 +324,6 @@ def _runs(pid: int) -> bool:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
-
-
-def _wait_until(condition: Any) -> None:
-    ends = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < ends
-        time.sleep(0.05)
 
 
 def _command(arguments: list[str], surroundings: Mapping[str, str]) -> subprocess.CompletedProcess[str]:

@@ -19,7 +19,7 @@ from microagg_core.data.tables.slices import Slice, Slices
 from microagg_core.errors import StorageError, TransientClusterError
 from microagg_core.release.pieces import sealed, unsealed
 from microagg_core.release.planned import PLAN
-from microagg_core.release.step import Receipt, Run, Sent, Task, load_receipt, save_receipt
+from microagg_core.release.step import Pieces, Receipt, Run, Sent, Task, load_receipt
 from microagg_core.release.steps.anonymize import ANONYMIZE
 from microagg_core.release.steps.candidate import CANDIDATE
 from microagg_core.release.steps.scatter import SCATTERED
@@ -132,7 +132,7 @@ def task(tmp_path: Path) -> Task:
 def test_a_receipt_is_that_of_one_task_alone(task: Task) -> None:
     told = task.run.put(PLAN, b"one plan", "plan")
     first = replace(task, reads=(told,))
-    save_receipt(first, Receipt("scatter", 3, 7, (told,), task=first.digest()))
+    Receipt("scatter", 3, 7, (told,), task=first.digest()).save(first.run)
     assert load_receipt(first) is not None
     other = task.run.put(PLAN, b"another!", "plan")
     assert load_receipt(replace(task, reads=(other,))) is None
@@ -142,7 +142,7 @@ def test_a_receipt_is_that_of_one_task_alone(task: Task) -> None:
 
 @pytest.mark.parametrize("damage", [d for name, d in DAMAGES.items() if name != "exchanged"])
 def test_a_damaged_receipt_means_not_done(task: Task, damage: Callable[[bytes, bytes], bytes | None]) -> None:
-    save_receipt(task, Receipt("scatter", 3, 7, (), task=task.digest()))
+    Receipt("scatter", 3, 7, (), task=task.digest()).save(task.run)
     name = task.run.layout.receipt("scatter", 3)
     work = task.run.work
     left = damage(work.read(name), b"")
@@ -172,7 +172,7 @@ def test_pieces_are_there_before_a_receipt_names_them(task: Task, monkeypatch: p
     monkeypatch.setattr("os.fsync", lambda handle: synced.append(True))
     piece = task.run.put(CANDIDATE, b"rows", "scatter", 3)
     assert len(synced) == 2
-    assert task.run.pieces([piece]).read(CANDIDATE) == b"rows"
+    assert Pieces(task.run, [piece]).read(CANDIDATE) == b"rows"
 
 
 def test_another_cluster_uses_what_was_done(tmp_path: Path) -> None:

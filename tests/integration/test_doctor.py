@@ -32,7 +32,7 @@ from releasing.runs import AGAIN, run_stages, start, write_release, write_series
 from servers.certificates import write_certificates
 from servers.dask_processes import running_cluster
 from servers.prefect_server import quiet
-from servers.s3_server import Answer, Environ, FaultyServer, Place
+from servers.s3_server import Answer, Environ, FaultyServer
 
 NOW = datetime.datetime(2026, 11, 18, 3, 0, tzinfo=datetime.UTC)
 AROUND = Surroundings(NOW.timestamp(), 2**40, True, 0.01, 0.01, (), None)
@@ -87,19 +87,13 @@ def test_an_input_that_is_gone_or_lacks_a_column(tmp_path: Path) -> None:
     assert (found["input"][0].exit_code, found["workers"][0].exit_code) == (7, 7)
 
 
-def test_an_id_that_is_taken(tmp_path: Path) -> None:
-    path = a_release(tmp_path)
-    run_stages(start(path, identity="one"))
-    (finding,) = found_by(path)["output"]
-    assert finding.line().startswith("warning  output: one is there already, as r0001")
-    (finding,) = found_by(path, id="two")["output"]
-    assert finding.grade == Grade.ok
-
-
-def test_a_key_that_is_another_or_gone(tmp_path: Path) -> None:
+def test_an_id_that_is_taken_and_a_key_that_is_another_or_gone(tmp_path: Path) -> None:
     path = write_series(tmp_path, [people(40)])
     run_stages(start(path, identity="one"))
-    assert found_by(path)["series"][0].line() == "ok       series: its ledger has 1 nights, and its key is theirs"
+    found = found_by(path, id="one")
+    assert found["output"][0].line().startswith("warning  output: one is there already, as r0001")
+    assert found["series"][0].line() == "ok       series: its ledger has 1 nights, and its key is theirs"
+    assert found_by(path, id="two")["output"][0].grade == Grade.ok
     (tmp_path / "series.key").write_text("the key of another series, which is long enough")
     assert found_by(path)["series"][0].exit_code == 2
     (tmp_path / "series.key").unlink()
@@ -119,17 +113,13 @@ def test_a_work_area_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.server
-def test_a_store_that_creates_an_object_once(s3_bucket: Place) -> None:
-    store = Store(f"{s3_bucket.url}/work", s3_bucket.storage_options)
+def test_a_store_that_creates_an_object_once_and_one_that_does_not(moto_server: FaultyServer, tmp_path: Path) -> None:
+    place = moto_server.new_bucket()
+    store = Store(f"{place.url}/work", place.storage_options)
     probe = probe_store(store)
     assert probe.creates_once and probe.ahead is not None and abs(probe.ahead) < 5
     assert 0 < probe.seconds_out < 30 and 0 < probe.seconds_back < 30
     assert store.list("") == []
-
-
-@pytest.mark.server
-def test_a_store_that_does_not(moto_server: FaultyServer, tmp_path: Path) -> None:
-    place = moto_server.new_bucket()
 
     def forgetful(environ: Environ, forward: Callable[[], Answer]) -> Answer:
         environ.pop("HTTP_IF_NONE_MATCH", None)
@@ -234,24 +224,19 @@ def test_what_workers_find_around_them(tmp_path: Path, monkeypatch: pytest.Monke
 # --- what ends, and the nights to come ---
 
 
-@pytest.mark.parametrize(
-    ("end", "grade", "code"),
-    [
+def test_keys_that_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = a_release(tmp_path)
+    for end, grade, code in (
         ("2026-11-18T02:00:00Z", Grade.wrong, 5),
         ("2026-11-18T12:00:00+01:00", Grade.warning, 0),
         ("2027-11-18T12:00:00Z", Grade.ok, 0),
         ("soon", Grade.warning, 0),
-    ],
-)
-def test_keys_that_end(end: str, grade: Grade, code: int, tmp_path: Path) -> None:
-    patient = patient_of(a_release(tmp_path), around={"": replace(AROUND, end_of_credentials=end)})
-    finding = only(credentials.look(patient), "credentials")
-    assert (finding.grade, finding.exit_code) == (grade, code)
-
-
-def test_a_token_whose_end_nobody_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ):
+        patient = patient_of(path, around={"": replace(AROUND, end_of_credentials=end)})
+        finding = only(credentials.look(patient), "credentials")
+        assert (finding.grade, finding.exit_code) == (grade, code)
     monkeypatch.setenv("AWS_SESSION_TOKEN", "a-secret-token")
-    (finding,) = found_by(a_release(tmp_path))["credentials"]
+    (finding,) = found_by(path)["credentials"]
     assert finding.grade == Grade.warning and "a-secret-token" not in finding.says
 
 

@@ -18,12 +18,12 @@ def test_a_release(info: AlgorithmInfo, tmp_path: Path) -> None:
     roles = {**ROLES, "quasi_identifiers": quasi_identifiers, "drop": list({"x", "y"} - {*quasi_identifiers})}
     words = {parameter.name: parameter.words[0] for parameter in info.parameters if parameter.words}
     algorithm = {"name": info.name, **words}
-    release = run_stages(start(write_release(tmp_path, [people(150)], k=k, roles=roles, algorithm=algorithm)))
+    release = run_stages(start(write_release(tmp_path, [people(100)], k=k, roles=roles, algorithm=algorithm)))
     assert release.published is not None
     entry = release.published.manifest.algorithm
     assert (entry.name, entry.parameters) == (info.name, info.with_defaults(words))
     rows = released_table(tmp_path / "output").to_pandas()
-    assert len(rows) == 150
+    assert len(rows) == 100
     assert rows.groupby(["region", "town", *quasi_identifiers], dropna=False).size().min() >= k
 
 

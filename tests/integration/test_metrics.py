@@ -13,7 +13,8 @@ import pytest
 
 from inputs.people import people
 from releasing.runs import AGAIN, write_release
-from servers.prefect_server import PrefectServer, prefect_server, prefect_worker, process, wait_until
+from servers.prefect_server import PrefectServer, prefect_server, prefect_worker
+from servers.process import free_port, process, wait_until
 from trouble.holding import SURVEY, Held
 
 pytestmark = pytest.mark.server
@@ -27,19 +28,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
         yield running
 
 
-def free_port() -> str:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return str(free.getsockname()[1])
-
-
 def metrics_at(port: str) -> str:
     return httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=30).raise_for_status().text
 
 
 @pytest.mark.soak("starts a server, a scheduler, a worker and a flow run")
 def test_a_run_can_be_scraped_and_so_can_its_scheduler(server: PrefectServer, tmp_path: Path) -> None:
-    ports, address = [free_port() for _ in range(3)], free_port()
+    ports, address = [str(free_port()) for _ in range(3)], str(free_port())
     surveying = Held(tmp_path / "surveying", SURVEY)
     metrics = {"PREFECT_CLIENT_METRICS_ENABLED": "true", "PREFECT_CLIENT_METRICS_PORT": ports[0]}
     environment = server.environment(**metrics, **surveying.environment)
@@ -68,7 +63,7 @@ def test_a_worker_is_scraped_while_its_runs_are_made(server: PrefectServer, tmp_
     write_release(tmp_path, [people(60)], name="scraped", id="one", cluster="none", **AGAIN)
     assert server.prefect("work-pool", "create", "microagg", "--type", "process").returncode == 0
     subprocess.run([COMMAND, "deploy", str(tmp_path)], env=server.environment(), check=True, timeout=120)
-    port = free_port()
+    port = str(free_port())
     with prefect_worker(
         server, "microagg", {"PREFECT_CLIENT_METRICS_ENABLED": "true", "PREFECT_CLIENT_METRICS_PORT": port}
     ):

@@ -11,7 +11,7 @@ from inputs.added_modules import AddModule
 from inputs.people import people
 from microagg_core.errors import SpecError
 from microagg_core.release.verify import verify
-from microagg_core.spec.loading import spec_schema
+from microagg_core.spec.json_schema import spec_schema
 from releasing.runs import run_stages, start, write_release
 
 READ = """

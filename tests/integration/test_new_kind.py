@@ -20,7 +20,6 @@ from microagg_core.errors import DataError, SpecError
 from microagg_core.inspect.checks.groups import Sharing, outside_ranges
 from microagg_core.release.steps.confidential import numbers_of
 from microagg_core.spec.columns import Column
-from microagg_core.spec.starter import starter_spec
 from microagg_flows.release import Release
 from releasing.runs import released_table, run_stages, start, write_release
 
@@ -36,8 +35,6 @@ DURATIONS = """
 
     @dataclass(frozen=True)
     class DurationKind(ExactKind):
-        words = "a span of time"
-
         @classmethod
         def takes(cls, arrow_type, declared):
             return pa.types.is_duration(arrow_type)
@@ -68,7 +65,6 @@ TEXTS = """
         applied_rule = property(lambda self: "type")
         unit = property(lambda self: Unit("texts", 1.0))
         takes = classmethod(lambda cls, arrow_type, declared: pa.types.is_string(arrow_type))
-        words = "a text"
 
         def refuse_rule(self):
             pass
@@ -187,12 +183,11 @@ def test_the_gate_holds_it_against_its_group() -> None:
 
 
 @pytest.mark.usefixtures("durations")
-def test_the_python_functions_and_the_starter_know_it() -> None:
+def test_the_python_functions_know_it() -> None:
     frame = pd.DataFrame({"stay": pd.to_timedelta([1, 2, 3, 70, 71, 75], unit="s"), "age": [1.0, 1, 1, 9, 9, 9]})
     result = microaggregate(frame, NAMES, 3, "mdav")
     assert (result.data["stay"] / pd.Timedelta(seconds=1)).tolist() == [2, 2, 2, 72, 72, 72]
     assert result.data["stay"].dtype == frame["stay"].dtype
-    assert "- stay    # a span of time" in starter_spec("stays.parquet", pa.schema({"stay": pa.duration("s")}))
 
 
 def test_without_its_file_the_type_is_refused(tmp_path: Path) -> None:
@@ -232,6 +227,7 @@ def test_a_kind_without_a_mean_is_released_and_nothing_is_said_of_its_mean(
         tmp_path,
         [table.slice(0, 70), table.slice(70)],
         roles={"quasi_identifiers": ["record", "age"], "drop": ["stay"]},
+        analyses=["age ~ record"],
     )
     released = released_table(tmp_path / "output")
     sizes = released.group_by(["record", "age"]).aggregate([([], "count_all")])["count_all"].to_pylist()
@@ -245,6 +241,14 @@ def test_a_kind_without_a_mean_is_released_and_nothing_is_said_of_its_mean(
     page = (folder / "README.md").read_text()
     assert "Counts, sums and means of `age` over all records" in page
     assert "means of `record`" not in page and "mean of its group" in page and "one value for its group" in page
+    audit = next((tmp_path / "work" / "audit").glob("*/r0001"))
+    portrait = json.loads((audit / "portrait.json").read_text())["portrait"]
+    assert [shown["column"] for shown in portrait["distributions"]] == portrait["correlations"]["columns"] == ["age"]
+    assert portrait["pairs"] == [] and portrait["left_out"] == ["'record' is in no picture, as it has no mean"]
+    (model,) = portrait["regressions"]
+    assert model["bases"] == ["record=r0"] and model["terms"][1:] == [f"record=r{i}" for i in range(1, 6)]
+    shares = json.loads((audit / "risk.json").read_text())["intervals"]["rank"]["percent"]["10"]["columns"]
+    assert shares["record"] is None and shares["age"] > 0
 
 
 def test_the_python_functions_mask_what_has_no_mean(add_module: AddModule) -> None:

@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 import shutil
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from microagg_core.errors import GateError, MicroaggError, SpecError, StorageError
-from microagg_flows import stages
-from seasons.begun import begun, pass_a_night
-from seasons.season import Season, Tonight, make_release
+from microagg_core.errors import StorageError
+from releasing.runs import run_stages
+from seasons.population import Population
+from seasons.walk import Walk
 
-# --- What is frozen ----------------------------------------------------------------------------------------------
+SERIES = {"mode": "atoms", "leavers": "ghosts"}
 
 
-FROZEN: dict[str, tuple[dict[str, object], str]] = {
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> Walk:
+    """A series after three nights, on the morning of the fourth: whoever is refused leaves nothing."""
+    walk = Walk(tmp_path_factory.mktemp("nights"), Population(90, seed=1), dict(SERIES))
+    script = "night; night come=12 leave=1 move=1; night come=12 leave=1 move=1; pass_day come=12 leave=1"
+    assert walk.walk(script) == []
+    return walk
+
+
+def refused(walk: Walk) -> tuple[int, str]:
+    ended = walk.command(*walk.tonight())
+    assert len(list(walk.folder.glob("release/*/*/manifest.json"))) == 3
+    return ended.code, ended.sentence()
+
+
+#: Keys of the spec that are others tonight.
+FROZEN: dict[str, tuple[dict[str, Any], str]] = {
+    "k": ({"k": 2}, "k was 3 and is 2"),
+    "guarantee": ({"series": {**SERIES, "guarantee": "trace+changes", "key_file": "key"}}, "guarantee was 'trace'"),
     "rounding": ({"rounding": {"income": 1000}}, "rounding of 'income' was"),
     "missing": ({"missing": "separate"}, "missing was 'error'"),
     "roles": (
@@ -35,146 +53,93 @@ FROZEN: dict[str, tuple[dict[str, object], str]] = {
 
 
 @pytest.mark.parametrize("name", FROZEN)
-def test_what_is_frozen_stays(name: str, tmp_path: Path) -> None:
-    season = begun(tmp_path)
-    season.spec, says = FROZEN[name]
-    with pytest.raises(SpecError, match="was begun otherwise") as stopped:
-        season.spend(season.prepare())
-    assert stopped.value.exit_code == 2 and says in stopped.value.message
-    assert len(season.outsider.seen) == 1
+def test_what_is_frozen_stays(name: str, nights: Walk, monkeypatch: pytest.MonkeyPatch) -> None:
+    changes, says = FROZEN[name]
+    monkeypatch.setattr(nights, "spec", changes)
+    code, sentence = refused(nights)
+    assert code == 2 and "was begun otherwise" in sentence and says in sentence
 
 
-def test_k_never_falls(tmp_path: Path) -> None:
-    season = begun(tmp_path)
-    season.k = 2
-    with pytest.raises(SpecError, match="k was 3 and is 2"):
-        season.spend(season.prepare())
+def ledger_files(walk: Walk, pattern: str) -> list[Path]:
+    return sorted(path for path in walk.ledger.glob(pattern) if path.is_file())
 
 
-@pytest.mark.parametrize("mode", ["atoms-withhold", "atoms-ghosts", "atoms-decoys", "disjoint"])
-def test_k_may_rise(mode: str, tmp_path: Path) -> None:
-    """Atoms that are too small for it are never released again; all others go on."""
-    season = begun(tmp_path, mode)
-    season.k = 4
-    season.spend(season.prepare())
-    assert len(season.outsider.seen) == 2 and season.wrong == []
-    assert min(Counter(season.outsider.seen[-1].classes.values()).values()) >= 4
-    season.verify()
-    assert season.wrong == []
+def lost_generation(night: int) -> Callable[[Walk], None]:
+    return lambda walk: ledger_files(walk, "generations/*.json")[night].unlink()
 
 
-def test_the_promise_is_frozen(tmp_path: Path) -> None:
-    season = begun(tmp_path)
-    season.series = {**season.series, "guarantee": "trace+changes"}
-    with pytest.raises(SpecError, match="was begun otherwise"):
-        season.spend(season.prepare())
-
-
-# --- The ledger --------------------------------------------------------------------------------------------------
-
-
-def ledger_folder(season: Season) -> Path:
-    return season.folder / "work" / "series" / "people"
-
-
-def three_nights(folder: Path) -> Season:
-    season = begun(folder)
-    season.spend(season.prepare())
-    pass_a_night(season)
-    season.spend(season.prepare())
-    pass_a_night(season)
-    return season
-
-
-def lost_first_generation(season: Season) -> None:
-    sorted((ledger_folder(season) / "generations").glob("*.json"))[0].unlink()
-
-
-def lost_middle_generation(season: Season) -> None:
-    sorted((ledger_folder(season) / "generations").glob("*.json"))[1].unlink()
-
-
-def lost_newest_generation(season: Season) -> None:
-    sorted((ledger_folder(season) / "generations").glob("*.json"))[-1].unlink()
-
-
-def lost_range(season: Season) -> None:
-    for path in (ledger_folder(season) / "data").rglob("*.arrows"):
+def lost_ranges(walk: Walk) -> None:
+    for path in ledger_files(walk, "data/**/*.arrows"):
         path.unlink()
 
 
-def damaged_range(season: Season) -> None:
-    for path in (ledger_folder(season) / "data").rglob("*.arrows"):
+def damaged_ranges(walk: Walk) -> None:
+    for path in ledger_files(walk, "data/**/*.arrows"):
         path.write_bytes(path.read_bytes()[:-1])
 
 
-def stale(season: Season) -> None:
+def stale(walk: Walk) -> None:
     """A copy from before the newest night is put back."""
-    folder = ledger_folder(season)
-    lost_newest_generation(season)
-    newest = sorted(path for path in (folder / "data").iterdir())[-1]
-    shutil.rmtree(newest) if newest.is_dir() else newest.unlink()
+    lost_generation(-1)(walk)
+    shutil.rmtree(max((walk.ledger / "data").iterdir()))
 
 
-def lost_ledger(season: Season) -> None:
-    shutil.rmtree(ledger_folder(season))
+def lost_ledger(walk: Walk) -> None:
+    shutil.rmtree(walk.ledger)
 
 
-def forked(season: Season) -> None:
+def forked(walk: Walk) -> None:
     """The document of the night before the newest one is another's."""
-    path = sorted((ledger_folder(season) / "generations").glob("*.json"))[-2]
+    path = ledger_files(walk, "generations/*.json")[-2]
     path.write_bytes(path.read_bytes().replace(b'"k": 3', b'"k": 2'))
 
 
-LEDGERS: list[tuple[Callable[[Season], None], type[MicroaggError], str]] = [
-    (lost_first_generation, StorageError, "is missing"),
-    (lost_middle_generation, StorageError, "is missing"),
-    (lost_newest_generation, GateError, "knows nothing of"),
-    (stale, GateError, "knows nothing of"),
-    (lost_range, StorageError, "is missing from the ledger"),
-    (damaged_range, StorageError, "is damaged"),
-    (lost_ledger, GateError, "knows nothing of"),
-    (forked, StorageError, "does not follow"),
-]
+def another_key(walk: Walk) -> None:
+    (walk.folder / "key").write_text("another secret of these nights")
 
 
-@pytest.mark.parametrize(("damage", "kind", "says"), LEDGERS, ids=lambda value: getattr(value, "__name__", ""))
-def test_a_damaged_ledger_stops_the_night(
-    damage: Callable[[Season], None], kind: type[MicroaggError], says: str, tmp_path: Path
-) -> None:
-    season = three_nights(tmp_path)
-    damage(season)
-    with pytest.raises(kind, match=says):
-        season.spend(season.prepare())
-    assert len(season.outsider.seen) == 3
-
-
-def test_another_key(tmp_path: Path) -> None:
-    season = begun(tmp_path)
-    (tmp_path / "key").write_text("another secret of these nights")
-    with pytest.raises(SpecError, match="was begun with another key"):
-        season.spend(season.prepare())
-    assert len(season.outsider.seen) == 1
-
-
-def test_a_lost_part_of_an_earlier_release(tmp_path: Path) -> None:
-    season = begun(tmp_path)
-    for path in season.output.rglob("data/*"):
+def lost_releases(walk: Walk) -> None:
+    for path in walk.folder.glob("release/*/*/data/*"):
         path.unlink()
-    with pytest.raises(StorageError, match="survivors' values come from it"):
-        season.spend(season.prepare())
+
+
+DAMAGES: dict[str, tuple[Callable[[Walk], None], int, str]] = {
+    "the first generation is lost": (lost_generation(0), 5, "is missing"),
+    "a generation in the middle is lost": (lost_generation(1), 5, "is missing"),
+    "the newest generation is lost": (lost_generation(-1), 4, "knows nothing of"),
+    "an old copy": (stale, 4, "knows nothing of"),
+    "ranges are lost": (lost_ranges, 5, "is missing from the ledger"),
+    "ranges are damaged": (damaged_ranges, 5, "is damaged"),
+    "the ledger is lost": (lost_ledger, 4, "knows nothing of"),
+    "the chain is forked": (forked, 5, "does not follow"),
+    "another key": (another_key, 2, "was begun with another key"),
+    "files of earlier releases are lost": (lost_releases, 5, "survivors' values come from it"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_what_is_damaged_stops_the_night(name: str, nights: Walk, tmp_path: Path) -> None:
+    damage, code, says = DAMAGES[name]
+    kept = {place: tmp_path / place.name for place in (nights.ledger, nights.folder / "release")}
+    key = (nights.folder / "key").read_text()
+    for place, copy in kept.items():
+        shutil.copytree(place, copy)
+    damage(nights)
+    ended = refused(nights)
+    for place, copy in kept.items():
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(copy, place)
+    (nights.folder / "key").write_text(key)
+    assert ended[0] == code and says in ended[1]
 
 
 def test_a_night_that_was_committed_while_another_ran(tmp_path: Path) -> None:
     """Of two nights at a time one wins; the other publishes nothing."""
-    season = begun(tmp_path)
-    slow: Tonight = season.prepare()
-    release = make_release(slow)
-    for stage in stages.STAGES[:-2]:
-        stages.run_stage(stage, release)
-    season.day += 1
-    season.spend(season.prepare(), is_hour_later=False)  # else the slow one counted as dead, and its rows were gone
+    walk = Walk(tmp_path, Population(90, seed=1), dict(SERIES))
+    assert walk.walk("night; pass_day come=12 leave=1") == []
+    slow = run_stages(walk.begin(), "survey", "plan", "scatter", "anonymize", "validate", "measure")
+    walk.pass_day()
+    run_stages(walk.begin())
     with pytest.raises(StorageError, match="another night of the series people was committed meanwhile"):
-        for stage in stages.STAGES[-2:]:
-            stages.run_stage(stage, release)
-    assert len(list(season.output.glob("*/*/manifest.json"))) == 2
+        run_stages(slow, "publish")
+    assert len(list(tmp_path.glob("release/*/*/manifest.json"))) == 2

@@ -1,4 +1,7 @@
-"""Releases through a real Prefect server: deployed from a folder of specs, by a real worker, and by the command."""
+"""Releases through a real Prefect server: deployed from a folder of specs, by a real worker, and by the command.
+
+What both say, also when a run is stopped or loses its workers.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,11 @@ import logging
 import os
 import re
 import shutil
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,11 +24,14 @@ import httpx
 import psutil
 import pytest
 
+from covering import share
 from microagg_core.release.verify import verify
+from microagg_core.spec.loading import load_spec
 from releasing.runs import AGAIN
 from releasing.under_prefect import (
     COMMAND,
     NOISE,
+    PROGRESS_LINE,
     STAGE_NAMES,
     assert_nothing_published,
     command,
@@ -31,13 +40,15 @@ from releasing.under_prefect import (
     spec_of,
     with_an_infinity,
 )
-from servers.prefect_server import PrefectServer, prefect_server, prefect_worker, wait_until
-from trouble.holding import SURVEY, Held
+from servers.prefect_server import PrefectServer, prefect_server, prefect_worker
+from servers.process import free_port, process, wait_until
+from trouble.holding import ANONYMIZE, SURVEY, Held
 
 pytestmark = pytest.mark.server
 
 #: Identifiers and blocking labels of the people: what must not be found anywhere but in their files.
 PRIVATE = (b"P0000001", b"P0001234", b"Port Amalie", b"Brackenshire", b"Far Skerries", b"Riverside")
+EXAMPLES = Path(__file__).resolve().parents[2] / "deploy" / "examples"
 #: What no person reads: a float as it was measured, or bytes. Digits within a digest are no number.
 LONG_NUMBER = re.compile(r"(?<![0-9a-f])\d{9,}(?![0-9a-f])")
 
@@ -57,6 +68,11 @@ def specs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     changes = {"input": {"url": "input-{date}/*.parquet"}, "schedule": everyday, "cluster": "none", **AGAIN}
     spec_of(folder / "missed", some_people(1200), name="missed", **changes)
     return folder
+
+
+def test_examples_are_specs_and_a_nightly_release_is_named_after_its_day() -> None:
+    examples = {path.parent.name: load_spec(str(path)) for path in EXAMPLES.glob("*/release.yaml")}
+    assert examples["nightly"].id == "date" and len(examples) > 1
 
 
 def deployed(server: PrefectServer, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -155,58 +171,55 @@ def test_deploying_again_brings_a_deployment_up_to_date(
     assert last["parameters"] == {"spec": str(path), "settings": ["schedule=null"]}
 
 
-def test_a_late_run_is_released_under_its_own_day(
+def test_a_late_run_is_released_under_its_own_day_and_bad_data_fail_once(
     server: PrefectServer, nightly: dict[str, Any], worker_log: Path, surveying: Held, tmp_path: Path
 ) -> None:
-    spec, other = (spec_of(tmp_path / name, some_people()) for name in ("late", "second"))
+    """One run after the other: the second waits for the first."""
+    spec = spec_of(tmp_path / "late", some_people())
+    bad = spec_of(tmp_path / "bad", with_an_infinity(some_people()))
     night = datetime.datetime.now(datetime.UTC).replace(hour=2, minute=30) - datetime.timedelta(days=3)
     first = trigger(server, nightly, spec, at=night)
     surveying.begins()
-    second = trigger(server, nightly, other, id="second")
+    second = trigger(server, nightly, bad)
     wait_until(lambda: server.get(f"flow_runs/{second}")["state_name"] == "AwaitingConcurrencySlot", "the queue")
     surveying.let_go()
-    run = server.ended(first)
+    _assert_released(server, server.ended(first), spec, str(night.date()))
+    _assert_failed(server, server.ended(second), bad)
+    said = worker_log.read_bytes()
+    assert b"Traceback" not in said
+    assert [text for text in PRIVATE if text in server.database() + said] == []
 
+
+def _assert_released(server: PrefectServer, run: dict[str, Any], spec: Path, day: str) -> None:
     assert run["state_type"] == "COMPLETED", run["state"]["message"]
-    assert run["name"] == f"test {night.date()}"
-    waited = server.ended(second)
-    assert (waited["state_type"], waited["name"]) == ("COMPLETED", "test second")
-    found = verify(str(tmp_path / "late" / "output"))
-    assert found.passed
-    assert [path.name for path in (tmp_path / "late" / "output").iterdir() if path.is_dir()] == [str(night.date())]
-    tasks = server.tasks(first)
+    assert run["name"] == f"test {day}" and {"microagg", "test"} <= set(run["tags"])
+    output = spec.parent / "output"
+    assert verify(str(output)).passed
+    assert [path.name for path in output.iterdir() if path.is_dir()] == [day]
+    tasks = server.tasks(run["id"])
     assert [(task["name"], task["state_type"], task["run_count"]) for task in tasks] == [
         (name, "COMPLETED", 1) for name in STAGE_NAMES
     ]
-    artifacts = server.artifacts(first)
+    artifacts = server.artifacts(run["id"])
     assert {a["type"] for a in artifacts} == {"markdown", "table", "progress"}
-    (summary,) = [a["data"] for a in artifacts if a["type"] == "markdown"]
-    assert f"# Release {night.date()}, revision r0001" in summary
-    assert "| | estimate | actual |" in summary
     assert {a["key"] for a in artifacts} == {None, "microagg-test", "microagg-test--stages"}
-    assert run["name"] == f"test {night.date()}" and {"microagg", "test"} <= set(run["tags"])
+    (summary,) = [a["data"] for a in artifacts if a["type"] == "markdown"]
+    assert f"# Release {day}, revision r0001" in summary
+    assert "| | estimate | actual |" in summary
     (stages,) = [json.loads(a["data"]) for a in artifacts if a["type"] == "table"]
     assert [row["stage"] for row in stages] == STAGE_NAMES
     assert not LONG_NUMBER.search(summary + json.dumps(stages))
-    (results,) = outcomes(spec)
-    assert (results["outcome"], results["id"]) == ("released", str(night.date()))
     assert all(a["data"] == 100.0 for a in artifacts if a["type"] == "progress")
-    log = server.log(first)
+    (results,) = outcomes(spec)
+    assert (results["outcome"], results["id"]) == ("released", day)
+    log = server.log(run["id"])
     assert [name for name in STAGE_NAMES if not any(line.startswith(name) for line in log)] == []
-    assert [text for text in PRIVATE if text in server.database() + worker_log.read_bytes()] == []
 
 
-def test_bad_data_fail_once_and_say_why(
-    server: PrefectServer, nightly: dict[str, Any], worker_log: Path, surveying: Held, tmp_path: Path
-) -> None:
-    surveying.let_go()
-    spec = spec_of(tmp_path / "bad", with_an_infinity(some_people()))
-    said_before = len(worker_log.read_bytes())
-    run = server.ended(trigger(server, nightly, spec))
-
-    assert run["state_type"] == "FAILED"
+def _assert_failed(server: PrefectServer, run: dict[str, Any], spec: Path) -> None:
+    """It is not tried again, and says why."""
+    assert (run["state_type"], run["run_count"]) == ("FAILED", 1)
     assert re.match(r"exit 3 \(data\): .*commute_km", run["state"]["message"])
-    assert run["run_count"] == 1
     (results,) = outcomes(spec)
     assert (results["outcome"], results["stage"]) == ("refused", "survey")
     (summary,) = [a for a in server.artifacts(run["id"]) if a["type"] == "markdown"]
@@ -217,8 +230,6 @@ def test_bad_data_fail_once_and_say_why(
     assert [(t["name"], t["state_type"], t["run_count"]) for t in server.tasks(run["id"])] == [("survey", "FAILED", 1)]
     assert [line for line in server.log(run["id"]) if NOISE.search(line)] == []
     assert set(server.levels(run["id"], "Finished in state Failed")) == {logging.ERROR}
-    assert b"Traceback" not in worker_log.read_bytes()[said_before:]
-    assert [text for text in PRIVATE if text in server.database() + worker_log.read_bytes()] == []
     assert_nothing_published(spec)
 
 
@@ -347,3 +358,76 @@ def test_a_run_that_was_lost_with_its_worker_ends_as_crashed(server: PrefectServ
     lost = server.get(f"flow_runs/{first}")
     assert lost["state_type"] == "CRASHED" and "ended without a word" in lost["state"]["message"]
     assert verify(str(tmp_path / "lost" / "output")).passed
+
+
+def test_the_command_records_its_run_at_a_named_server(server: PrefectServer, tmp_path: Path) -> None:
+    spec = spec_of(tmp_path / "named", some_people(), id="one", cluster="none")
+    done = command(server, spec)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("released")
+    assert not NOISE.search(done.stdout)
+    assert [line for line in done.stderr.splitlines() if not PROGRESS_LINE.fullmatch(line)] == []
+    assert verify(str(tmp_path / "named" / "output")).passed
+    run = server.ended(server.run_of(spec)["id"])
+    assert run["state_type"] == "COMPLETED"
+    log = server.log(run["id"])
+    assert [name for name in STAGE_NAMES if not any(line.startswith(name) for line in log)] == []
+
+
+@pytest.mark.parametrize("sent", share([signal.SIGINT, signal.SIGTERM], 1), ids=str)
+def test_an_interrupted_command_says_so_everywhere(server: PrefectServer, tmp_path: Path, sent: signal.Signals) -> None:
+    """As a terminal sends it: to the command and to everything that it started."""
+    spec = spec_of(tmp_path / "stopped", some_people())
+    said, surveying = tmp_path / "said", Held(tmp_path / "surveying", SURVEY)
+    with process([COMMAND, "run", str(spec)], server.environment(**surveying.environment), said) as started:
+        surveying.begins()
+        children = psutil.Process(started.pid).children(recursive=True)
+        os.killpg(started.pid, sent)
+        assert started.wait(200) == 130
+    said_last = said.read_text().splitlines()[-1]
+    assert said_last.startswith("microagg: interrupted")
+    assert [line for line in said.read_text().splitlines()[:-1] if not PROGRESS_LINE.fullmatch(line)] == []
+    assert_nothing_published(spec)
+    run = server.ended(server.run_of(spec)["id"])
+    assert (run["state_type"], run["run_count"]) == ("CRASHED", 1)
+    (results,) = outcomes(spec)
+    assert (results["outcome"], results["exit_code"]) == ("interrupted", 130)
+    (summary,) = [a["data"] for a in server.artifacts(run["id"]) if a["type"] == "markdown"]
+    assert "interrupted (exit 130)" in summary
+    assert psutil.wait_procs(children, timeout=60)[1] == []
+
+
+@pytest.mark.soak("a flow run takes 11 s of CPU, and a cluster goes and comes back")
+def test_a_stage_is_tried_again_when_its_cluster_has_come_back(server: PrefectServer, tmp_path: Path) -> None:
+    """The scheduler and its worker are killed while the worker does a task, and others take their place."""
+    port = str(free_port())
+    spec = spec_of(tmp_path / "moved", some_people(), id="one", cluster={"address": f"tcp://127.0.0.1:{port}"})
+    dask = [sys.executable, "-m", "dask"]
+    schedule = [*dask, "scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard"]
+    work = [*dask, "worker", f"tcp://127.0.0.1:{port}", "--no-nanny", "--no-dashboard", "--memory-limit", "1GiB"]
+    work += ["--nthreads", "1", "--local-directory", str(tmp_path)]
+    anonymizing = Held(tmp_path / "anonymizing", ANONYMIZE)
+    with ExitStack() as stack:
+
+        def start(arguments: list[str], log: str, **others: str) -> subprocess.Popen[bytes]:
+            return stack.enter_context(process(arguments, server.environment(**others), tmp_path / log))
+
+        lost = [start(schedule, "scheduler"), start(work, "worker", **anonymizing.environment)]
+        wait_until(lambda: "Registered to" in (tmp_path / "worker").read_text(), "the first worker")
+        said = tmp_path / "said"
+        running = start([COMMAND, "run", str(spec)], "said")
+        anonymizing.begins()
+        for gone in lost:
+            gone.kill()
+            gone.wait()
+        start(schedule, "scheduler")
+        start(work, "worker")
+        assert running.wait(120) == 0, said.read_text()
+    assert "will be tried again" in said.read_text()
+    assert verify(str(tmp_path / "moved" / "output")).passed
+    run = server.ended(server.run_of(spec)["id"])
+    counts = {task["name"]: task["run_count"] for task in server.tasks(run["id"])}
+    assert (run["state_type"], run["run_count"]) == ("COMPLETED", 1)
+    assert counts == {**dict.fromkeys(STAGE_NAMES, 1), "anonymize": 2}
+    assert not NOISE.search("\n".join(server.log(run["id"])))

@@ -59,23 +59,17 @@ def test_groups_do_not_depend_on_who_listens(doing: str) -> None:
     X = points(200)
     silent = partition(X, **CASES[doing])
     with hearing() as heard:
-        assert np.array_equal(partition(X, **CASES[doing]), silent)
-    assert doing in {one.doing for one in heard}
-    assert {one.records for one in heard} == {200}
-    told = [one.loss for one in heard if one.loss is not None]
-    assert all(later <= earlier for earlier, later in itertools.pairwise(told))
-    assert all(one.share is None or 0 <= one.share <= 1 for one in heard)
-
-
-@pytest.mark.parametrize("doing", ["searching", "annealing"])
-def test_the_last_loss_that_is_told_is_near_that_of_the_groups(doing: str) -> None:
-    X = points(300)
-    with hearing() as heard:
         labels = partition(X, **CASES[doing])
-    reached = losses(X, labels).l_sse
-    told = min(one.loss for one in heard if one.loss is not None)
-    # What comes after the last word, downhill or from a programme, only makes it better.
-    assert reached <= told * (1 + 1e-9) and told < 1.1 * reached
+    assert np.array_equal(labels, silent)
+    assert doing in {headway.doing for headway in heard}
+    assert {headway.records for headway in heard} == {200}
+    told = [headway.loss for headway in heard if headway.loss is not None]
+    assert all(later <= earlier for earlier, later in itertools.pairwise(told))
+    assert all(headway.share is None or 0 <= headway.share <= 1 for headway in heard)
+    if doing in ("searching", "annealing"):
+        reached = losses(X, labels).l_sse
+        # What comes after the last word, downhill or from a programme, only makes it better.
+        assert reached <= told[-1] * (1 + 1e-9) and told[-1] < 1.1 * reached
 
 
 def test_a_proof_tells_no_loss_of_groups_that_nobody_gets() -> None:
@@ -133,8 +127,8 @@ def test_a_callback_from_python_is_told_and_may_end_the_work(monkeypatch: pytest
 
 
 def test_a_release_says_which_block_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tables = [people(3000)]
-    changes: dict[str, Any] = {"refine": "thorough", "blocks": {"max_records": 1000}}
+    tables = [people(900)]
+    changes: dict[str, Any] = {"refine": "thorough", "blocks": {"max_records": 300}}
     run_stages(start(write_release(tmp_path / "silent", tables, **changes)))
     monkeypatch.setattr("microagg_flows.executors.listening", partial(listening, every=0.0))
     monkeypatch.setattr("microagg_flows.progress._LINE_EVERY_SECONDS", 0.0)

@@ -14,7 +14,7 @@ import pytest
 from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.errors import DataError, GateError
 from microagg_core.inspect.distributions import Distribution, distributions_in, table_of
-from microagg_core.inspect.protect.groups import BlockDemands, Protected
+from microagg_core.inspect.protect.groups import BlockDemands
 from microagg_core.release.demands import Demands
 from microagg_core.release.manifest import Manifest, ProtectEntry
 from microagg_core.release.steps import demands
@@ -135,9 +135,9 @@ def test_demands_are_on_values_as_they_are_released(tmp_path: Path, output: dict
     assert manifest_of(release).protect["diagnosis"].t == 0.5
 
 
-def keep(X: Any, labels: Any, k: int, demands: BlockDemands, effort: Any, seed: int) -> Protected:
+def keep(X: Any, labels: Any, k: int, demands: BlockDemands, effort: Any, seed: int) -> tuple[Any, Any]:
     """As if protection did nothing."""
-    return Protected(labels, labels)
+    return labels, labels
 
 
 @pytest.mark.parametrize(

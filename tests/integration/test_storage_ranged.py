@@ -45,11 +45,6 @@ def test_ranges_are_asked_for_plainly(s3_bucket: Place, fresh: None) -> None:
         assert store.read_ranges(RANGES) == wanted
         assert store.read_ranges([*RANGES, ("plain", 7, 7)]) == [*wanted, b""]
     assert not full.called, "the libraries' insides have changed, and every range is asked for in full"
-
-
-@pytest.mark.server
-def test_what_is_missing_or_short_is_as_it_is_in_full(s3_bucket: Place, fresh: None) -> None:
-    store, wanted = filled(s3_bucket)
     short = store.read_ranges([*RANGES, ("plain", 99_990, 100_010)])
     assert short[:-1] == wanted and len(short[-1]) == 10
     with pytest.raises(StorageError, match="it does not exist"):
@@ -57,13 +52,15 @@ def test_what_is_missing_or_short_is_as_it_is_in_full(s3_bucket: Place, fresh: N
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("options", [{"version_aware": True}, {"requester_pays": True}])
-def test_requests_that_say_more_are_made_in_full(s3_bucket: Place, fresh: None, options: dict[str, Any]) -> None:
+def test_requests_that_say_more_are_made_in_full(s3_bucket: Place, fresh: None) -> None:
     _, wanted = filled(s3_bucket)
-    store = Store(f"{s3_bucket.url}/work", {**s3_bucket.storage_options, **options})
+    store = Store(f"{s3_bucket.url}/work", {**s3_bucket.storage_options, "requester_pays": True})
     with in_full(store) as full:
         assert store.read_ranges(RANGES) == wanted
     assert full.call_count == len(RANGES)
+    for option in ({"version_aware": True}, {"anon": True}):
+        fs, _ = file_system_of(store.url, {**s3_bucket.storage_options, **option})
+        assert not s3._is_plain(fs)
 
 
 @pytest.mark.parametrize("answer", [s3_error("403 Forbidden", "AccessDenied"), Answer("206 Partial", [], b"no"), None])

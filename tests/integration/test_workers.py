@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +17,21 @@ from distributed.core import Status
 
 from inputs.people import people
 from microagg_core.blocks.memory import bytes_per_task
-from microagg_core.errors import ClusterError, DataError, StorageError
+from microagg_core.errors import ClusterError, DataError, StorageError, TransientClusterError
 from microagg_core.spec.clusters import Adapt, LocalCluster, NoCluster, RunningCluster, Tls
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
-from microagg_flows.clusters import connect, worker_records
+from microagg_flows.clusters import connect, pool, scheduler, watch, worker_records
 from microagg_flows.executors import InProcess
 from microagg_flows.progress import Silence
 from microagg_flows.release import new_release
 from microagg_flows.stages import run_until
 from releasing.runs import NOW, data_digests, run_stages, start, write_release
 from servers.certificates import write_certificates
-from servers.prefect_server import wait_until
+from servers.dask_processes import DaskCluster, growing_cluster, without_package
+from servers.process import wait_until
 
 pytestmark = pytest.mark.server
-
-Start = Callable[..., "subprocess.Popen[bytes]"]
 
 CHANGES: dict[str, Any] = {"blocks": {"max_records": 400}}
 
@@ -92,16 +87,8 @@ def test_too_little_memory_refuses_at_planning(tmp_path: Path) -> None:
     assert not list((tmp_path / "work").rglob("scatter"))
 
 
-def test_workers_that_dask_would_pause_before_they_have_any_rows_are_refused_at_once(tmp_path: Path) -> None:
-    with (
-        pytest.raises(ClusterError, match=r"worker 1 \(.*\) has 300 MiB, and Dask pauses it at 80% of that"),
-        connect(LocalCluster(workers=1, memory="300MiB"), some_spec(tmp_path), Silence()),
-    ):
-        pass
-
-
 def test_a_scheduler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("microagg_flows.clusters.scheduler._CONNECT_SECONDS", 3)
+    monkeypatch.setattr(scheduler, "_CONNECT_SECONDS", 1)
     with (
         pytest.raises(ClusterError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"),
         connect(RunningCluster(address="tcp://127.0.0.1:9"), some_spec(tmp_path), Silence()),
@@ -133,52 +120,28 @@ def test_map_keeps_order_and_stops_at_an_error(tmp_path: Path) -> None:
             workers.map(_die_on_three, [1, 2, 3], "die")
 
 
-def started(arguments: list[str], folder: Path, **environment: str) -> subprocess.Popen[bytes]:
-    log = (folder / f"{arguments[0]}.log").open("ab")
-    places = [*map(str, Path(__file__).parents[:2]), os.environ.get("PYTHONPATH")]
-    return subprocess.Popen(
-        [sys.executable, "-m", "dask", *arguments],
-        stdout=log,
-        stderr=log,
-        # Where a command starts is where Python looks first; and what the tests send must be found.
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places)), **environment},
-        start_new_session=True,
-    )
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[DaskCluster]:
+    """A scheduler that is given workers as a test goes on."""
+    (tmp_path / "dask").mkdir()
+    with growing_cluster(tmp_path / "dask") as cluster:
+        yield cluster
 
 
-@contextmanager
-def scheduler(folder: Path, *options: str, **environment: str) -> Iterator[tuple[str, Start]]:
-    """A scheduler of its own, and a way to give it workers; all are ended with the block."""
-    file = folder / "scheduler.json"
-    where = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)]
-    processes = [started(["scheduler", *where, *options], folder, **environment)]
-
-    def worker(*options: str, **environment: str) -> subprocess.Popen[bytes]:
-        address = json.loads(file.read_text())["address"]
-        limits = ["--nthreads", "1", "--no-dashboard", "--no-nanny", "--local-directory", str(folder)]
-        processes.append(started(["worker", address, *limits, *options], folder, **environment))
-        return processes[-1]
-
-    try:
-        wait_until(lambda: file.exists() and file.read_text().endswith("}"), "the scheduler", 60)
-        yield json.loads(file.read_text())["address"], worker
-    finally:
-        for process in reversed(processes):
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
-def test_a_cluster_that_goes_away_is_transient(tmp_path: Path) -> None:
-    with scheduler(tmp_path) as (address, worker):
-        worker()
-        with connect(RunningCluster(address=address), some_spec(tmp_path), Silence()) as visitor:
-            begun = tmp_path / "begun"
-            threading.Thread(target=kill_scheduler_when, args=(begun, scheduler_pid(address)), daemon=True).start()
-            with pytest.raises(ClusterError) as stopped:
-                visitor.map(sleep_after_touching, [str(begun)], "sleep")
-    assert stopped.value.transient
+def test_a_cluster_that_goes_away_is_transient(
+    running: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # For so long a client tries to reach its scheduler again.
+    monkeypatch.setitem(scheduler._SETTINGS, "distributed.comm.timeouts.connect", "2s")
+    running.start_worker()
+    with connect(RunningCluster(address=running.address), some_spec(tmp_path), Silence()) as visitor:
+        begun = tmp_path / "begun"
+        killing = threading.Thread(target=kill_scheduler_when, args=(begun, scheduler_pid(running.address)))
+        killing.start()
+        with pytest.raises(ClusterError) as stopped:
+            visitor.map(sleep_after_touching, [str(begun)], "sleep")
+        killing.join()
+    assert isinstance(stopped.value, TransientClusterError)
 
 
 def sleep_after_touching(path: str) -> None:
@@ -197,23 +160,35 @@ def scheduler_pid(address: str) -> int:
 
 
 @pytest.mark.soak("workers come late")
-def test_work_is_handed_out_before_the_first_worker_is_there_and_follows_the_pool(tmp_path: Path) -> None:
-    with scheduler(tmp_path) as (address, worker):
-        threading.Timer(3.0, worker).start()
-        with connect(RunningCluster(address=address), some_spec(tmp_path), Silence()) as executor:
-            assert executor.memory_per_task() is None
-            assert executor.map(abs, [-1, -2, -3], "abs") == [1, 2, 3]
-            worker()
-            wait_until(lambda: len(executor.look_around() or ()) == 2, "the second worker", 60)
-            assert len(set(executor.map(whoever, list(range(40)), "who"))) == 2
+def test_work_is_handed_out_before_the_first_worker_is_there_and_follows_the_pool(
+    running: DaskCluster, tmp_path: Path
+) -> None:
+    class Late(Silence):
+        def start(self, what: str, total: int) -> None:
+            if not running.n_workers:
+                running.start_worker()
+
+    with connect(RunningCluster(address=running.address), some_spec(tmp_path), Late()) as executor:
+        assert executor.memory_per_task() is None
+        assert executor.map(abs, [-1, -2, -3], "abs") == [1, 2, 3]
+        running.start_worker()
+        wait_until(lambda: len(executor.look_around() or ()) == 2, "the second worker", 60)
+        assert len(set(executor.map(whoever, list(range(40)), "who"))) == 2
 
 
-def test_a_local_cluster_adapts_from_zero_and_its_workers_have_the_variables_of_the_spec(tmp_path: Path) -> None:
+def test_a_local_cluster_adapts_from_zero_has_the_spec_s_variables_and_lets_in_nobody_without_certificates(
+    tmp_path: Path,
+) -> None:
     cluster = LocalCluster(adapt=Adapt(minimum=0, maximum=2), memory="1GiB", environment={"PLACE": "here"})
     with connect(cluster, some_spec(tmp_path), Silence()) as executor:
         assert executor.look_around() == []
         assert executor.memory_per_task() == bytes_per_task(2**30, 0.8, 1), "of those that are to come"
         assert set(executor.map(place_of, list(range(5)), "place")) == {"here"}
+        address = executor._client.scheduler.address
+        assert address.startswith("tls://127.0.0.1")
+        for stranger in (address, address.replace("tls://", "tcp://")):
+            with pytest.raises((OSError, TypeError, RuntimeError)):
+                Client(stranger, timeout=3, set_as_default=False)
 
 
 def place_of(_item: int) -> str | None:
@@ -225,45 +200,30 @@ def whoever(_item: int) -> int:
     return os.getpid()
 
 
-def test_without_a_worker_the_wait_ends_as_the_spec_says(tmp_path: Path) -> None:
+def test_without_a_worker_the_wait_ends_as_the_spec_says(
+    running: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "_LOOK_SECONDS", 0.2)
     with (
-        scheduler(tmp_path) as (address, _),
-        connect(RunningCluster(address=address, wait=4), some_spec(tmp_path), Silence()) as executor,
+        connect(RunningCluster(address=running.address, wait=1), some_spec(tmp_path), Silence()) as executor,
         pytest.raises(ClusterError, match="because there is no worker; finished work is kept, so start workers"),
     ):
         executor.map(abs, [-1], "abs")
 
 
 def await_worker(address: str, n_workers: int = 1) -> None:
-    """Wait until workers have joined."""
     with Client(address, set_as_default=False) as client:
         client.wait_for_workers(n_workers, timeout=60)
 
 
-def without_the_package(folder: Path) -> str:
-    (folder / "hidden" / "microagg_core").mkdir(parents=True)
-    (folder / "hidden" / "microagg_core" / "__init__.py").write_text("raise ImportError(name='microagg_core')")
-    return str(folder / "hidden")
-
-
 def test_a_scheduler_without_the_package_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "dask").mkdir()
     with (
-        scheduler(tmp_path, PYTHONPATH=without_the_package(tmp_path)) as (address, _),
+        growing_cluster(tmp_path / "dask", **without_package(tmp_path / "hidden")) as cluster,
         pytest.raises(ClusterError, match="the scheduler lacks the package microagg_core; install microagg there"),
-        connect(RunningCluster(address=address), some_spec(tmp_path), Silence()),
+        connect(RunningCluster(address=cluster.address), some_spec(tmp_path), Silence()),
     ):
         pass
-
-
-def test_a_worker_without_the_package_is_refused_with_its_number(tmp_path: Path) -> None:
-    with scheduler(tmp_path) as (address, worker):
-        worker(PYTHONPATH=without_the_package(tmp_path))
-        await_worker(address)
-        with (
-            pytest.raises(ClusterError, match=r"worker 1 \(tcp://.*\) lacks the package microagg_core; install"),
-            connect(RunningCluster(address=address), some_spec(tmp_path), Silence()) as executor,
-        ):
-            executor.map(abs, [-1], "abs")
 
 
 @pytest.mark.soak("starts a cluster for one sentence")
@@ -278,27 +238,32 @@ def test_a_worker_that_cannot_reach_the_input_says_so(tmp_path: Path) -> None:
         pass
 
 
-def test_each_worker_has_a_record_before_it_is_given_work(tmp_path: Path) -> None:
-    """Those that are fit and those that are not, however their cluster is had."""
+def test_each_worker_has_a_record_before_it_is_given_work(running: DaskCluster, tmp_path: Path) -> None:
+    """Those that are fit and those that are not, however their cluster is had; the first that is not is refused."""
     spec = some_spec(tmp_path)
     (here,) = worker_records(NoCluster(), spec, Silence())
-    one, other = worker_records(LocalCluster(workers=2, memory="1GiB"), spec, Silence())
-    assert (here.unfit, one.unfit, other.unfit) == (None, None, None)
-    assert here.software == one.software == other.software
-    assert (one.number, other.number, one.threads, one.memory_limit) == (1, 2, 1, 2**30)
-    assert set(one.versions) == {"python", "dask", "distributed", "cloudpickle"}
-    with scheduler(tmp_path) as (address, worker):
-        worker(PYTHONPATH=without_the_package(tmp_path))
-        worker("--memory-limit", "300MiB")
-        await_worker(address, 2)
-        for part in (tmp_path / "input").iterdir():
-            part.unlink()
-        records = worker_records(RunningCluster(address=address), spec, Silence())
-        said = sorted(str(record.unfit) for record in records)
-        assert "has 300 MiB, and Dask pauses it at 80% of that" in said[0] + said[1]
-        assert "lacks the package microagg_core" in said[0] + said[1]
-        (small,) = (record for record in records if record.memory_limit == 300 * 2**20)
-        assert "no file matches" in small.access and small.kernels == ""
+    first, second = worker_records(LocalCluster(workers=2, memory="1GiB"), spec, Silence())
+    assert (here.unfit, first.unfit, second.unfit) == (None, None, None)
+    assert here.software == first.software == second.software
+    assert (first.number, second.number, first.threads, first.memory_limit) == (1, 2, 1, 2**30)
+    assert set(first.versions) == {"python", "dask", "distributed", "cloudpickle"}
+    running.start_worker(**without_package(tmp_path / "hidden"))
+    running.start_worker("--memory-limit", "300MiB")
+    await_worker(running.address, 2)
+    for part in (tmp_path / "input").iterdir():
+        part.unlink()
+    cluster = RunningCluster(address=running.address)
+    records = worker_records(cluster, spec, Silence())
+    said = " ".join(str(record.unfit) for record in records)
+    assert "has 300 MiB, and Dask pauses it at 80% of that" in said
+    assert "lacks the package microagg_core; install" in said
+    (small,) = (record for record in records if record.memory_limit == 300 * 2**20)
+    assert "no file matches" in small.access and small.kernels == ""
+    with (
+        pytest.raises(ClusterError, match=r"worker 1 \(tcp://.*\) (lacks the package|has 300 MiB)"),
+        connect(cluster, spec, Silence()),
+    ):
+        pass
 
 
 def hold_memory(mebibytes: int) -> None:
@@ -316,14 +281,14 @@ _held: list[bytes] = []
 
 @pytest.mark.soak("waits until workers are given up")
 def test_workers_that_are_paused_for_good_are_started_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("microagg_flows.clusters.watch.IDLE_SECONDS", 10.0)
+    monkeypatch.setattr(watch, "IDLE_SECONDS", 10.0)
     lines: list[str] = []
 
     class Listening(Silence):
         def say(self, text: str) -> None:
             lines.append(text)
             if "started anew" in text:  # which takes a worker as long as the machine is busy
-                monkeypatch.setattr("microagg_flows.clusters.watch.IDLE_SECONDS", 120.0)
+                monkeypatch.setattr(watch, "IDLE_SECONDS", 120.0)
 
     with connect(LocalCluster(workers=1, memory="700MiB"), some_spec(tmp_path), Listening()) as executor:
         executor.map(hold_memory, [610], "hold")
@@ -333,33 +298,26 @@ def test_workers_that_are_paused_for_good_are_started_anew(monkeypatch: pytest.M
 
 
 def test_workers_of_others_that_stay_paused_end_the_release_with_the_cause(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    running: DaskCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("microagg_flows.clusters.watch.IDLE_SECONDS", 8.0)
-    with scheduler(tmp_path) as (address, worker):
-        worker("--memory-limit", "600MiB")
-        await_worker(address)
-        with connect(RunningCluster(address=address), some_spec(tmp_path), Silence()) as executor:
-            executor.map(hold_memory, [530], "hold")
-            with pytest.raises(ClusterError, match=r"paused by Dask for its memory \(\d+ MiB in use, .*80% of 600 MiB"):
-                executor.map(abs, [-1], "abs")
-
-
-def test_a_local_cluster_lets_nobody_in_without_its_certificates(tmp_path: Path) -> None:
-    with connect(LocalCluster(workers=1, memory="1GiB"), some_spec(tmp_path), Silence()) as executor:
-        address = executor._client.scheduler.address
-        assert address.startswith("tls://127.0.0.1")
-        for stranger in (address, address.replace("tls://", "tcp://")):
-            with pytest.raises((OSError, TypeError, RuntimeError)):
-                Client(stranger, timeout=3, set_as_default=False)
+    running.start_worker("--memory-limit", "600MiB")
+    await_worker(running.address)
+    with connect(RunningCluster(address=running.address), some_spec(tmp_path), Silence()) as executor:
+        executor.map(hold_memory, [530], "hold")
+        monkeypatch.setattr(watch, "IDLE_SECONDS", 2.0)
+        monkeypatch.setattr(pool, "_LOOK_SECONDS", 0.2)
+        with pytest.raises(ClusterError, match=r"paused by Dask for its memory \(\d+ MiB in use, .*80% of 600 MiB"):
+            executor.map(abs, [-1], "abs")
 
 
 def test_a_scheduler_behind_tls_takes_who_has_its_certificates_and_nobody_else(tmp_path: Path) -> None:
     right, wrong = write_certificates(tmp_path / "right"), write_certificates(tmp_path / "wrong")
     files = ["--tls-ca-file", right["ca"], "--tls-cert", right["cert"], "--tls-key", right["key"]]
-    with scheduler(tmp_path, "--protocol", "tls", *files) as (address, worker):
+    (tmp_path / "dask").mkdir()
+    with growing_cluster(tmp_path / "dask", "--protocol", "tls", *files) as cluster:
+        address = cluster.address
         assert address.startswith("tls://")
-        worker("--protocol", "tls", *files)
+        cluster.start_worker("--protocol", "tls", *files)
         named = RunningCluster(address=address, tls=Tls(**right))
         with connect(named, some_spec(tmp_path), Silence()) as executor:
             assert executor.map(abs, [-1, -2], "abs") == [1, 2]

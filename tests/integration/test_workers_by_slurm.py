@@ -22,8 +22,7 @@ from microagg_core.spec.release import ReleaseSpec
 from microagg_flows.clusters import connect, worker_records
 from microagg_flows.progress import Silence
 from releasing.runs import data_digests, run_stages, start, write_release
-from servers.prefect_server import wait_until
-from servers.process import end_with_the_tests
+from servers.process import end_with_the_tests, wait_until
 from servers.slurm_server import SlurmServer, running_slurm
 
 pytestmark = [pytest.mark.server, pytest.mark.slow(reason="Slurm takes its time to start and to end jobs")]

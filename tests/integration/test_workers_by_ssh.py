@@ -22,7 +22,7 @@ from microagg_flows.progress import Silence
 from microagg_flows.release import new_release
 from microagg_flows.stages import run_until
 from releasing.runs import NOW, data_digests, write_release
-from servers.prefect_server import wait_until
+from servers.process import wait_until
 from servers.ssh_servers import SshServers, running_ssh_servers
 
 pytestmark = pytest.mark.server

@@ -1,15 +1,17 @@
-"""The parts that kernels share: exact totals, and scans over what remains."""
+"""The parts that kernels share: arithmetic in two floats, exact totals, and scans over what remains."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
 import numpy as np
-import pytest
 
+from covering import each
 from microagg_core.group.labels import private_copy
 from microagg_core.kernels.scan.remaining import BLOCK, farthest, nearest, take_group
-from microagg_core.kernels.tools.sums import add_record, total_of
+from microagg_core.kernels.tools.sums import Pair, add_record, is_less, minus, over, plus, square, total_of, two_sum
+
+SHARE = Fraction(1, 2**100)
 
 
 def _columns(X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -32,7 +34,7 @@ def test_taking_records_away_leaves_nothing_behind() -> None:
     assert totals[0, 0] == float(Fraction(0.1) + Fraction(0.2) + Fraction(0.3))
 
 
-@pytest.mark.parametrize("n", [1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 7])
+@each("n", [1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 7])
 def test_scans_find_what_sorting_finds(n: int) -> None:
     for seed in range(5):
         rng = np.random.default_rng(seed)
@@ -61,7 +63,7 @@ def test_a_group_moves_behind_what_remains() -> None:
     assert ids[where].tolist() == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("magnitude", [5e-324, 1e-300, 1.0, 1e300, np.finfo(np.float64).max])
+@each("magnitude", [5e-324, 1e-300, 1.0, 1e300, np.finfo(np.float64).max])
 def test_scaling_keeps_squares_in_range(magnitude: float) -> None:
     X = np.array([[magnitude, 0.0], [-magnitude, 0.0]])
     copy = private_copy(X)
@@ -70,7 +72,43 @@ def test_scaling_keeps_squares_in_range(magnitude: float) -> None:
     assert np.frexp(largest)[0] == np.frexp(magnitude)[0], "only the exponent changes"
     assert copy.T.flags.c_contiguous
     assert 0 < ((largest - copy.min()) * 2.0**27) ** 2 < np.inf
-
-
-def test_data_without_magnitude_stay_as_they_are() -> None:
     assert private_copy(np.zeros((3, 2))).tolist() == [[0, 0]] * 3
+
+
+def exact(pair: Pair) -> Fraction:
+    return Fraction(pair[0]) + Fraction(pair[1])
+
+
+def pairs(seed: int) -> list[Pair]:
+    rng = np.random.default_rng(seed)
+    high = rng.standard_normal(300) * 2.0 ** rng.integers(-60, 60, 300)
+    low = high * rng.standard_normal(300) * 2.0**-55
+    return [two_sum(float(h), float(b)) for h, b in zip(high, low, strict=True)]
+
+
+def test_sums_and_differences_are_right_to_100_bits() -> None:
+    for a, b in zip(pairs(0), pairs(1), strict=True):
+        largest = max(abs(exact(a)), abs(exact(b)))
+        assert abs(exact(plus(a, b)) - (exact(a) + exact(b))) <= SHARE * largest
+        assert abs(exact(minus(a, b)) - (exact(a) - exact(b))) <= SHARE * largest
+
+
+def test_squares_and_quotients_are_right_to_100_bits() -> None:
+    for a, (divisor, _) in zip(pairs(2), pairs(3), strict=True):
+        assert abs(exact(square(a)) / exact(a) ** 2 - 1) <= SHARE
+        assert abs(exact(over(a, divisor)) * Fraction(divisor) / exact(a) - 1) <= SHARE
+
+
+def test_two_sum_loses_nothing() -> None:
+    for a, b in ((1.0, 2.0**-80), (-(2.0**-80), 1.0), (0.1, 0.2), (1e300, -1e-300), (0.0, 0.0)):
+        assert exact(two_sum(a, b)) == Fraction(a) + Fraction(b)
+
+
+def test_what_differs_is_told_apart_far_below_a_float() -> None:
+    third = over((1.0, 0.0), 3.0)
+    whole = plus(plus(third, third), third)
+    assert not is_less(whole, (1.0, 0.0)) and not is_less((1.0, 0.0), whole)
+    a, b = (1.0, 0.0), (1.0, 2.0**-75)
+    assert a[0] + a[1] == b[0] + b[1]
+    assert is_less(a, b) and not is_less(b, a)
+    assert not is_less((0.0, 0.0), (0.0, 0.0)) and is_less((0.0, 0.0), (5e-324, 0.0))

@@ -1,4 +1,4 @@
-"""The tree and its searches against sorting, and the kernels that stand on it against twins and plain scans."""
+"""The tree and its searches against sorting, and the kernels that stand on it against plain scans."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from itertools import product
 import numpy as np
 import pytest
 
-import twins
 from covering import cover, each, is_whole
 from microagg_core import partition
 from microagg_core.group.labels import checked_labels, private_copy
@@ -67,25 +66,24 @@ DATA: dict[str, Data] = {
     "far off": lambda rng, n, p: rng.random((n, p)) + 1e12,
 }
 
-#: Each kernel on the tree, with its twin's name and its plain counterpart.
-KERNELS: dict[str, tuple[Kernel, str, dict[str, float], Kernel]] = {
-    "mdav": (lambda X, k: peel_tree(X, k, 2 * k), "mdav", {}, lambda X, k: peel(X, k, 2 * k)),
-    "mdav_generic": (lambda X, k: peel_tree(X, k, 3 * k), "mdav_generic", {}, lambda X, k: peel(X, k, 3 * k)),
-    "mdav_single": (lambda X, k: peel_tree(X, k, 10**9), "mdav_single", {}, lambda X, k: peel(X, k, 10**9)),
-    "mdav_plus": (lambda X, k: v_mdav_tree(X, k, 0.0), "mdav_plus", {}, lambda X, k: v_mdav(X, k, 0.0)),
-    "v_mdav 0.2": (
-        lambda X, k: v_mdav_tree(X, k, 0.2),
-        "v_mdav",
-        {"gamma": 0.2},
-        lambda X, k: v_mdav(X, k, 0.2),
-    ),
-    "v_mdav 1.1": (
-        lambda X, k: v_mdav_tree(X, k, 1.1),
-        "v_mdav",
-        {"gamma": 1.1},
-        lambda X, k: v_mdav(X, k, 1.1),
-    ),
-    "mdav_star": (mdav_star_tree, "mdav_star", {}, mdav_star),
+
+def _peeling(times: int) -> tuple[Kernel, Kernel]:
+    return lambda X, k: peel_tree(X, k, times * k), lambda X, k: peel(X, k, times * k)
+
+
+def _growing(gamma: float) -> tuple[Kernel, Kernel]:
+    return lambda X, k: v_mdav_tree(X, k, gamma), lambda X, k: v_mdav(X, k, gamma)
+
+
+#: Each kernel on the tree, with its plain counterpart, which other tests compare with its twin.
+KERNELS: dict[str, tuple[Kernel, Kernel]] = {
+    "mdav": _peeling(2),
+    "mdav_generic": _peeling(3),
+    "mdav_single": _peeling(10**6),
+    "mdav_plus": _growing(0.0),
+    "v_mdav 0.2": _growing(0.2),
+    "v_mdav 1.1": _growing(1.1),
+    "mdav_star": (mdav_star_tree, mdav_star),
 }
 
 
@@ -93,27 +91,25 @@ def _numbered(labels: np.ndarray) -> list[int]:
     return checked_labels(labels, (1, None), "test").tolist()
 
 
+def _assert_alike(kernel: str, X: np.ndarray, k: int) -> None:
+    fast, plain = KERNELS[kernel]
+    assert _numbered(fast(private_copy(X).T, k)) == _numbered(plain(private_copy(X).T, k))
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
-@each("data", DATA)
-def test_a_kernel_on_the_tree_equals_its_twin(kernel: str, data: str) -> None:
-    fast, twin, params, _ = KERNELS[kernel]
-    for seed in range(8 if is_whole() else 4):
-        rng = np.random.default_rng(seed)
-        n, p = int(rng.integers(4, 90)), int(rng.integers(1, 21))
-        k = int(rng.integers(2, min(n, 9) + 1))
-        X = DATA[data](rng, n, p)
-        expected = twins.labels(twin, X, k, **params)
-        assert _numbered(fast(private_copy(X).T, k)) == expected, f"seed {seed}"
+@each("data, seed", list(product(DATA, range(6))))
+def test_a_kernel_on_the_tree_equals_scans_of_few_records(kernel: str, data: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, p = int(rng.integers(4, 90)), int(rng.integers(1, 21))
+    _assert_alike(kernel, DATA[data](rng, n, p), int(rng.integers(2, min(n, 9) + 1)))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @each("data, size", cover(DATA, [(4000, 2, 5), (3000, 20, 3), (2500, 7, 60), (1500, 1, 2)]))
-def test_a_kernel_on_the_tree_equals_plain_scans(kernel: str, data: str, size: tuple[int, int, int]) -> None:
+def test_a_kernel_on_the_tree_equals_scans_of_many_records(kernel: str, data: str, size: tuple[int, int, int]) -> None:
     """Enough records for many leaves, for trees that are built anew, and for the change to scans and back."""
-    fast, _, _, plain = KERNELS[kernel]
     n, p, k = size
-    X = DATA[data](np.random.default_rng(n), n, p)
-    assert _numbered(fast(private_copy(X).T, k)) == _numbered(plain(private_copy(X).T, k))
+    _assert_alike(kernel, DATA[data](np.random.default_rng(n), n, p), k)
 
 
 @pytest.mark.parametrize("algorithm", ["mdav", "mdav_generic", "mdav_single", "mdav_plus", "v_mdav", "mdav_star"])
@@ -150,45 +146,31 @@ def _distances(X: np.ndarray, point: np.ndarray, factor: float = 1.0) -> np.ndar
     return total
 
 
-@each("data", DATA)
-def test_a_thinned_tree_holds_what_remains(data: str) -> None:
-    for seed in range(10 if is_whole() else 4):
-        tree, _, X, left = _thinned(data, seed)
-        assert sorted(remaining(tree)) == left.tolist()
-        assert (tree.ids[tree.slots[left]] == left).all()
-        assert (tree.boxes[1, 0] == X[:, left].min(axis=1)).all() and (tree.boxes[1, 1] == X[:, left].max(axis=1)).all()
-        assert tree.lowest[1] == left.min()
-
-
-@each("data, scans", list(product(DATA, [0, 99])))
-def test_searches_find_what_sorting_finds(data: str, scans: int) -> None:
+@each("data, seed", list(product(DATA, range(10 if is_whole() else 3))))
+def test_searches_in_a_thinned_tree_find_what_sorting_finds(data: str, seed: int) -> None:
     """From records that remain, from records that are gone, and from points far outside; by tree and by scan."""
-    for seed in range(10 if is_whole() else 4):
-        tree, search, X, left = _thinned(data, seed)
-        rng = np.random.default_rng(seed)
-        for point in (*X.T[rng.integers(0, X.shape[1], 6)], np.full(len(X), 1e6)):
-            d = _distances(X[:, left], point)
-            for most in {1, min(5, len(left)), len(left)}:
-                search.scans[:], search.point[:] = scans, point
-                leaf = int(rng.integers(0, tree.size[0]))
-                assert find_nearest(tree, search, leaf, 0, most) == most
-                assert search.found[:most].tolist() == left[np.lexsort((left, d))[:most]].tolist()
-                assert search.near[:most].tolist() == np.sort(d)[:most].tolist()
-            search.scans[:] = scans
-            assert farthest_from_record(tree, search) == left[np.lexsort((left, -d))[0]]
-
-
-@each("data, scans", list(product(DATA, [0, 99])))
-def test_the_farthest_from_a_total_is_found(data: str, scans: int) -> None:
-    for seed in range(10 if is_whole() else 4):
-        tree, search, X, left = _thinned(data, seed)
-        total = X[:, left].sum(axis=1)
-        d = _distances(X[:, left], total, float(len(left)))
+    tree, search, X, left = _thinned(data, seed)
+    assert sorted(remaining(tree)) == left.tolist()
+    assert (tree.ids[tree.slots[left]] == left).all()
+    assert (tree.boxes[1, 0] == X[:, left].min(axis=1)).all() and (tree.boxes[1, 1] == X[:, left].max(axis=1)).all()
+    assert tree.lowest[1] == left.min()
+    rng, total = np.random.default_rng(seed), X[:, left].sum(axis=1)
+    points = [*X.T[rng.integers(0, X.shape[1], 4)], np.full(len(X), 1e6)]
+    for scans, point in product([0, 99], points):
+        d = _distances(X[:, left], point)
+        for most in {1, min(5, len(left)), len(left)}:
+            search.scans[:], search.point[:] = scans, point
+            leaf = int(rng.integers(0, tree.size[0]))
+            assert find_nearest(tree, search, leaf, most) == most
+            assert search.found[:most].tolist() == left[np.lexsort((left, d))[:most]].tolist()
+            assert search.near[:most].tolist() == np.sort(d)[:most].tolist()
+        search.scans[:] = scans
+        assert farthest_from_record(tree, search) == left[np.argmax(d)]
         search.scans[:], search.point[:] = scans, total
-        assert farthest_from_total(tree, search) == left[np.lexsort((left, -d))[0]]
+        assert farthest_from_total(tree, search) == left[np.argmax(_distances(X[:, left], total, float(len(left))))]
 
 
-@each("data, batch", list(product(DATA, [1, 40])))
+@each("data, batch", cover(DATA, [1, 40]))
 def test_the_order_by_an_old_centroid_finds_the_farthest(data: str, batch: int) -> None:
     """Records leave at random, few or many at a time, so that the centroid moves little or far."""
     rng = np.random.default_rng(batch)
@@ -197,29 +179,18 @@ def test_the_order_by_an_old_centroid_finds_the_farthest(data: str, batch: int) 
     order = new_order(tree)
     for _ in range(60):
         total = X[:, left].sum(axis=1)
-        d = _distances(X[:, left], total, float(len(left)))
         farthest = farthest_from_centroid(tree, search, order, total)
-        assert farthest == left[np.lexsort((left, -d))[0]]
+        assert farthest == left[np.argmax(_distances(X[:, left], total, float(len(left))))]
         gone = np.union1d(rng.choice(left, batch - 1, replace=False), [farthest])
         remove(tree, gone)
         left = np.setdiff1d(left, gone)
-
-
-def test_a_search_goes_on_from_what_other_points_found() -> None:
-    X = np.array([[0.0, 1.0, 5.0, 7.0, 7.5]])
-    tree, search = new_tree(X), new_search(1, 2)
-    search.point[0] = 4.0
-    assert find_nearest(tree, search, 0, 0, 1) == 1 and search.found[0] == 2
-    search.point[0] = 7.25
-    assert find_nearest(tree, search, 0, 1, 1) == 1
-    assert (search.found[0], search.near[0]) == (3, 0.0625), "of two equally near, the lower"
 
 
 def test_an_empty_tree_gives_nothing() -> None:
     X = np.arange(3.0)[None, :]
     tree, search = new_tree(X), new_search(1, 2)
     remove(tree, np.arange(3))
-    assert find_nearest(tree, search, 0, 0, 2) == 0
+    assert find_nearest(tree, search, 0, 2) == 0
 
 
 def test_a_tree_that_does_not_prune_gives_way_to_scans() -> None:
@@ -229,7 +200,7 @@ def test_a_tree_that_does_not_prune_gives_way_to_scans() -> None:
     ordered = []
     for record in range(40):
         search.point[:] = X[:, record]
-        find_nearest(tree, search, 0, 0, 4)
+        find_nearest(tree, search, 0, 4)
         ordered.append(int(search.scans[0, 1]))
     assert sorted(set(ordered)) == [8, 24, 56], "a tree that disappoints again is left for longer"
 
@@ -256,7 +227,7 @@ def _closed(data: str, seed: int) -> tuple[Search, ClosedGroups, np.ndarray, lis
     return new_search(p, 1), groups, X, members
 
 
-@each("data, scans", list(product(DATA, [0, 99])))
+@each("data, scans", cover(DATA, [0, 99]))
 def test_the_group_that_grows_least_is_found(data: str, scans: int) -> None:
     """The same as by looking at all groups one after the other, to the last bit."""
     for seed in range(5 if is_whole() else 2):

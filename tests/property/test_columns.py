@@ -15,7 +15,7 @@ from microagg_core.group.metrics.losses import losses
 from microagg_core.group.refine import columns
 from microagg_core.group.refine.columns import column_bound, proved_by
 from microagg_core.group.refine.search import relaxation
-from microagg_core.kernels.refinement.pricing import cheapest_group, price_all
+from microagg_core.kernels.refinement.pricing import price_all
 
 
 def squared(X: np.ndarray) -> np.ndarray:
@@ -112,9 +112,8 @@ def test_more_is_proved_than_by_neighbours() -> None:
 def test_a_search_that_is_given_up_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     X = np.random.default_rng(0).standard_normal((40, 3))
     D = squared(X)
-    args = (D, np.ones(40), sums_of_nearest(D, 3), 3)
-    assert price_all(*args, 10, np.zeros(40), np.zeros((40, 5), np.int64), np.zeros(40, np.int64)) == -1
-    assert cheapest_group(*args[:3], 0, 5, 0.0, 3, np.zeros(5, np.int64))[1] == 4
+    found = (np.zeros(40), np.zeros((40, 5), np.int64), np.zeros(40, np.int64))
+    assert price_all(D, np.ones(40), sums_of_nearest(D, 3), 3, 10, *found) == -1
     monkeypatch.setattr(columns, "_NODES", 10)
     assert column_bound(X, 3) is None
     assert lower_bound(X, 3, "thorough").kind == "neighbours"

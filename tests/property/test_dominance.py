@@ -33,9 +33,8 @@ def drawn(seed: int, n: int, p: int, tail: float) -> tuple[Floats, Floats, Ints]
     return Z, masked_by(Z, labels), labels
 
 
-def largest_two(sums: dict[int, float]) -> tuple[float, float]:
-    ordered = [*sorted(sums.values(), reverse=True), 0.0, 0.0]
-    return ordered[0], ordered[1]
+def total_and_largest_two(sums: dict[int, float]) -> list[float]:
+    return [sum(sums.values()), *[*sorted(sums.values(), reverse=True), 0.0, 0.0][:2]]
 
 
 @examples(50)
@@ -49,21 +48,19 @@ def test_contributions_are_those_of_a_loop_however_blocks_are_combined(seed: int
             of_block = np.unique(labels[mine], return_inverse=True)[1]
             means = masked[mine[np.unique(of_block, return_index=True)[1]]]
             parts.append(loss_statistics(Z[mine], means, np.zeros((len(mine), p), dtype=bool), of_block))
-    whole = from_json(LossStatistics, to_json(reduce(add, parts))).largest
+    whole = from_json(LossStatistics, to_json(reduce(add, parts)))
     d = Z - masked
     groups = {int(g): np.flatnonzero(labels == g) for g in np.unique(labels)}
     for j in range(p):
-        of_squares = largest_two({g: float((d[rows, j] ** 2).sum()) for g, rows in groups.items()})
-        assert (whole.sse.first[j], whole.sse.second[j]) == pytest.approx(of_squares)
-        of_differences = largest_two({g: float(np.abs(d[rows, j]).sum()) for g, rows in groups.items()})
-        assert (whole.absolute.first[j], whole.absolute.second[j]) == pytest.approx(of_differences)
+        of_squares = {g: float((d[rows, j] ** 2).sum()) for g, rows in groups.items()}
+        assert whole.squares[:, j].tolist() == pytest.approx(total_and_largest_two(of_squares))
+        of_differences = {g: float(np.abs(d[rows, j]).sum()) for g, rows in groups.items()}
+        assert whole.differences[:, j].tolist() == pytest.approx(total_and_largest_two(of_differences))
     distances = {g: float(np.sqrt((d[rows] ** 2).sum(axis=1)).sum()) for g, rows in groups.items()}
-    assert (whole.whole.first[1], whole.whole.second[1]) == pytest.approx(largest_two(distances))
+    assert whole.whole[:, 1].tolist() == pytest.approx(total_and_largest_two(distances))
     for place, (i, j) in enumerate(zip(*np.triu_indices(p, 1), strict=True)):
         products = {g: abs(float((d[rows, i] * d[rows, j]).sum())) for g, rows in groups.items()}
-        found = whole.products.first[place], whole.products.second[place]
-        assert found == pytest.approx(largest_two(products), abs=1e-12)
-        assert whole.crossed[place] == pytest.approx(sum(products.values()), abs=1e-12)
+        assert whole.products[:, place].tolist() == pytest.approx(total_and_largest_two(products), abs=1e-12)
 
 
 @given(st.floats(1e-9, 1e9), st.floats(0, 1), st.floats(0, 1))
@@ -180,10 +177,9 @@ def test_no_way_leads_around_a_figure_with_few_digits(seed: int, n: int, p: int,
     Z, masked, labels = drawn(seed, n, p, tail)
     statistics, losses, names = published(Z, masked, labels)
     for j in range(p):
-        largest = statistics.largest.sse
-        lacking = Dominated(float(statistics.sse[j]), float(largest.first[j]), float(largest.second[j])).lacking
+        lacking = Dominated(*statistics.squares[:, j].tolist()).lacking
         ways = ways_to_the_loss(losses, j, names, n)
         low, high = max(way[0] for way in ways), min(way[1] for way in ways)
-        true = 100 * statistics.sse[j] / n
+        true = 100 * statistics.squares[0, j] / n
         assert low <= true * (1 + 1e-4) and high >= true * (1 - 1e-4)
         assert high - low >= 2 * 100 * lacking / n * (1 - 1e-3)

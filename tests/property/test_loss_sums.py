@@ -45,10 +45,3 @@ def test_what_is_constant_has_no_deviation_at_all() -> None:
     means, products = moments_of_pairs(values, np.arange(1000) % 3)
     assert means[0] == 0.1
     assert products[0].tolist() == [0.0, 0.0]
-
-
-def test_one_group_makes_all_there_is() -> None:
-    before, after = np.array([[1.0, 2.0], [3.0, 5.0]]), np.zeros((1, 2))
-    of_groups, _ = loss_sums(before, after, np.arange(2), np.array([2]))
-    assert of_groups[0].tolist() == of_groups[1].tolist()
-    assert not of_groups[2].any()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covering import examples
+from covering import each, examples, is_whole
 from inputs.strategies import matrices
 from microagg_core import partition
-from microagg_core.group.algorithms.mu_approx import spanning_trees, tree_partition
+from microagg_core.group.algorithms.mu_approx import trees
+from microagg_core.group.labels import private_copy
 
 
 def distances(X: np.ndarray) -> np.ndarray:
@@ -18,17 +20,18 @@ def distances(X: np.ndarray) -> np.ndarray:
 
 
 def assert_trees_keep_their_promises(X: np.ndarray, k: int, seed: int) -> None:
-    n, trees, apart = len(X), spanning_trees(X, k, seed), distances(X)
+    n, apart = len(X), distances(X)
+    heads, labels, edge_labels = trees(private_copy(X), k, seed)
     to_others = np.sort(apart + np.diag(np.full(n, -1.0)), axis=1)  # a record's own place comes first
-    from_, reach = np.flatnonzero(trees.heads >= 0), to_others[:, k - 1]
-    lengths = apart[from_, trees.heads[from_]]
-    assert (trees.heads[from_] != from_).all()
+    from_, reach = np.flatnonzero(heads >= 0), to_others[:, k - 1]
+    lengths = apart[from_, heads[from_]]
+    assert (heads[from_] != from_).all()
     # FOREST gives each record at most one edge, to one of its k-1 nearest.
     assert (lengths <= reach[from_] * (1 + 1e-9)).all()
-    kept = trees.edge_labels[from_] >= 0
+    kept = edge_labels[from_] >= 0
     assert lengths[kept].sum() <= reach.sum() * (1 + 1e-9)
-    assert_sizes(trees.labels, trees.edge_labels, k)
-    centred = [X[trees.labels == tree] for tree in range(trees.labels.max() + 1)]
+    assert_sizes(labels, edge_labels, k)
+    centred = [X[labels == tree] for tree in range(labels.max() + 1)]
     spread = sum(np.sqrt(((rows - rows.mean(axis=0)) ** 2).sum(axis=1)).sum() for rows in centred)
     assert spread <= (3 * k - 3) * reach.sum() * (1 + 1e-9) + 1e-12 * n
 
@@ -54,31 +57,21 @@ def test_trees_of_any_records(data: st.DataObject) -> None:
     assert_trees_keep_their_promises(X, k, data.draw(st.integers(0, 2**32)))
 
 
-@pytest.mark.parametrize("k", [2, 3, 4, 5, 8, 13])
-@pytest.mark.parametrize("p", [1, 2, 5])
+@each("k, p", list(product([2, 3, 4, 5, 8, 13], [1, 2, 5])))
 def test_trees_of_many_records(k: int, p: int) -> None:
-    for seed in range(4):
+    for seed in range(4 if is_whole() else 1):
         assert_trees_keep_their_promises(np.random.default_rng(seed).standard_normal((500, p)), k, seed)
 
 
-@pytest.mark.parametrize("k", [4, 6])
+@each("k", [4, 6])
 def test_trees_left_whole_happen_on_ordinary_data_and_are_split_at_last(k: int) -> None:
     whole = 0
     for seed in range(8):
         X = np.random.default_rng(seed).standard_normal((5000, 6))
-        whole += int((np.bincount(tree_partition(X, k, seed)) > 3 * k - 5).sum())
-        final = np.bincount(partition(X, k, "mu_approx", seed=seed))
+        tree_of, group_of = trees(private_copy(X), k, seed)[1], partition(X, k, "mu_approx", seed=seed)
+        whole += int((np.bincount(tree_of) > 3 * k - 5).sum())
+        final = np.bincount(group_of)
         assert final.min() >= k and final.max() <= 2 * k - 1
+        assert np.unique(np.stack([group_of, tree_of]), axis=1).shape[1] == len(final), "a group is of one tree"
     assert whole > 0
-
-
-def test_splitting_large_trees_only_divides_them() -> None:
-    X = np.random.default_rng(1).standard_normal((600, 3))
-    trees, groups = tree_partition(X, 4, 9), partition(X, 4, "mu_approx", seed=9)
-    tree_of_group = {(group, tree) for group, tree in zip(groups.tolist(), trees.tolist(), strict=True)}
-    assert len(tree_of_group) == groups.max() + 1
-
-
-def test_another_seed_gives_other_groups() -> None:
-    X = np.random.default_rng(1).standard_normal((300, 3))
-    assert partition(X, 3, "mu_approx", seed=1).tolist() != partition(X, 3, "mu_approx", seed=2).tolist()
+    assert partition(X, k, "mu_approx", seed=9).tolist() != group_of.tolist(), "another seed gives other groups"

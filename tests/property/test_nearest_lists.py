@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covering import examples
+from covering import cover, each, examples
 from microagg_core.group.refine.neighbours import Records
 from microagg_core.kernels.refinement.nearest_lists import nearest_of_all, nearest_within
 from microagg_core.kernels.tools.threads import Threads
@@ -20,8 +19,7 @@ def plainly_nearest(X: np.ndarray, most: int) -> np.ndarray:
     return np.argsort(distances, axis=1, kind="stable")[:, :most]
 
 
-@pytest.mark.parametrize("p", [1, 2, 4, 7, 20])
-@pytest.mark.parametrize("n", [1, 5, 31, 33, 700])
+@each("n, p", cover([1, 5, 31, 33, 700], [1, 2, 4, 7, 20]))
 def test_nearest_of_all_are_the_nearest(n: int, p: int) -> None:
     X = np.random.default_rng(n).standard_normal((n, p))
     most = min(n, 11)

@@ -28,9 +28,9 @@ COLUMNS = {"town": pa.string(), "x": pa.int64(), "y": pa.float64(), "note": pa.s
 ROLES = ("blocking", "quasi_identifiers", "quasi_identifiers", "confidential", "confidential")
 SCHEMA = FileSchema(
     tuple(Column(name, kind, role) for (name, kind), role in zip(COLUMNS.items(), ROLES, strict=True)),
+    (Column("town", pa.string(), "blocking"),),
     KINDS,
     tuple(COLUMNS.values()),
-    (Column("town", pa.string(), "blocking"),),
 )
 PROTECTION = Protection((Demand("note", 2, inference=0.9), Demand("income", t=0.9)), 1.0)
 N, TOWNS, N_PARTS = 180, 3, 4

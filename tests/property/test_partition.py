@@ -46,7 +46,7 @@ def test_every_record_is_in_one_group_of_a_promised_size(case: Case) -> None:
 def test_the_same_input_gives_the_same_groups(case: Case) -> None:
     expected = run(case).tolist()
     with ThreadPoolExecutor(4) as threads:
-        assert all(labels.tolist() == expected for labels in threads.map(run, [case] * 8))
+        assert all(labels.tolist() == expected for labels in threads.map(run, [case] * 4))
 
 
 @given(runs(ordinary=True))
@@ -68,31 +68,28 @@ def test_a_power_of_two_changes_nothing(case: Case, exponent: int) -> None:
 @given(runs(ordinary=True))
 @examples(200)
 def test_exact_moves_of_tied_data_change_nothing(case: Case) -> None:
-    """Eighths are exact: a shift, a mirror, another scale or order of attributes leaves every tie a tie."""
+    """Eighths are exact: a shift, a mirror, another scale or order of attributes leaves every tie a tie.
+
+    So does an attribute that is constant, or that says the same as another.
+    """
     if case.algorithm in SEARCHING:
         return
     expected = run(case).tolist()
-    for moved in (case.X + 4096, case.X + 5, -case.X, 3 * case.X, case.X[:, ::-1]):
+    wider = [np.hstack([np.full((len(case.X), 1), 3.0), case.X]), np.hstack([case.X] * 4)]
+    if algorithms()[case.algorithm].max_attributes is not None:
+        wider = []
+    for moved in (case.X + 4096, case.X + 5, -case.X, 3 * case.X, case.X[:, ::-1], *wider):
         assert run(case, moved).tolist() == expected
 
 
-@given(runs(ordinary=True), st.integers(-8, 8))
-@examples(100)
-def test_a_constant_attribute_changes_nothing(case: Case, value: int) -> None:
-    if algorithms()[case.algorithm].max_attributes is not None or case.algorithm in SEARCHING:
-        return
-    flat = np.full((len(case.X), 1), float(value))
-    assert run(case, np.hstack([flat, case.X])).tolist() == run(case).tolist()
-
-
 @pytest.mark.parametrize("info", EVERY_ALGORITHM)
-@pytest.mark.parametrize("p", [1, 2, 30])
+@each("p", [1, 2, 30])
 def test_loss_survives_shift_scale_and_order_where_nothing_is_nearly_tied(info: AlgorithmInfo, p: int) -> None:
     if info.name in SEARCHING:
-        pytest.skip(f"{info.name} draws at random")
+        return
     k = twins.k_for(info.name, 4)
     if info.refuses(k, p):
-        pytest.skip(f"{info.name} does not take {p} attributes")
+        return
     n = most_records(info, 150, p, k)
     Z = standardize(np.random.default_rng(p).standard_normal((n, p)))
     expected = losses(Z, info.run(Z, k)).sse
@@ -109,15 +106,3 @@ def test_all_records_equal(info: AlgorithmInfo, k: int) -> None:
         labels = info.run(np.full((n, p), 0.1), k)
         assert_valid(labels, n, k, info)
         assert losses(standardize(np.full((n, p), 0.1)), labels).l_sse == 0
-
-
-@pytest.mark.parametrize("info", EVERY_ALGORITHM)
-def test_collinear_attributes_group_like_one(info: AlgorithmInfo) -> None:
-    if info.max_attributes is not None or info.name in SEARCHING:
-        pytest.skip(f"{info.name} takes one attribute, or draws at random")
-    k = twins.k_for(info.name, 5)
-    n = most_records(info, 200, 4, k)
-    x = np.random.default_rng(3).integers(0, 1000, (n, 1)).astype(np.float64)
-    collinear = np.hstack([x, 2 * x, -x, x])
-    assert info.run(np.hstack([x, x, x, x]), k).tolist() == info.run(x, k).tolist()
-    assert_valid(info.run(collinear, k), n, k, info)

@@ -18,14 +18,15 @@ from microagg_core.data.kinds.registry import kind_of
 from microagg_core.group.metrics.statistics import loss_statistics
 from microagg_core.inspect.portrait.contract import Portrait
 from microagg_core.inspect.portrait.models import (
+    AS_IT_IS,
     NO_RECORDS,
     OTHER_LEVELS,
+    DesignMoments,
     LinearModel,
-    Scaled,
     Variable,
-    design_moments,
     regression_of,
 )
+from microagg_core.inspect.portrait.pictures import correlations_of
 from microagg_core.inspect.portrait.portrait import drawing_share, fewest_records, with_pictures
 from microagg_core.inspect.portrait.scales import DrawnColumn, ShownColumn, Sight, find_edges
 from microagg_core.plain import from_json, to_json
@@ -121,7 +122,9 @@ def portrait_of(before: pd.DataFrame, after: pd.DataFrame, k: int) -> Portrait:
     missing = before.isna().to_numpy()
     scale = before.std(ddof=0).replace(0, 1)
     z = [((side - before.mean()) / scale).fillna(0).to_numpy() for side in (before, after)]
-    return with_pictures(Portrait(len(before), 0), columns, k, loss_statistics(z[0], z[1], missing))
+    kinds, fewest = [column.shown.kind for column in columns], fewest_records(k)
+    correlations = correlations_of(kinds, loss_statistics(z[0], z[1], missing), fewest)
+    return with_pictures(Portrait(len(before), 0), columns, fewest, correlations)
 
 
 @examples(25)
@@ -202,13 +205,13 @@ def test_sums_of_pieces_make_the_model_of_the_whole(n: int, seed: int, pieces: i
     rng = np.random.default_rng(seed)
     table = pd.DataFrame({"u": rng.normal(1e6, 1, n), "v": rng.normal(size=n) * 1e-6, "g": rng.choice(list("abc"), n)})
     table["y"] = 3 * table["u"] + 1e6 * table["v"] + (table["g"] == "b") * 2 + rng.normal(size=n)
-    model = LinearModel("y ~ u + v + g", ("y", "u", "v", "g"), (Scaled(), Scaled(1e6, 2.0), Scaled(), None))
+    model = LinearModel("y ~ u + v + g", ("y", "u", "v", "g"), (AS_IT_IS, (1e6, 2.0), AS_IT_IS, None))
     total = NO_RECORDS
     for rows in np.array_split(np.arange(n), pieces):
         part = table.iloc[rows]
         levels, codes = np.unique(part["g"], return_inverse=True)
         numbers = [Variable(values.to_numpy()) for values in (part["y"], (part["u"] - 1e6) / 2, part["v"])]
-        total = total + design_moments([*numbers, Variable(codes, tuple(levels))])
+        total = total + DesignMoments.of([*numbers, Variable(codes, tuple(levels))])
     regression, left_out = regression_of(model, total, total, 10)
     assert regression is not None and not left_out
     assert regression.terms == ("constant", "u", "v", "g=b", "g=c") and regression.bases == ("g=a",)
@@ -229,8 +232,8 @@ def fit_of(y: np.ndarray, *terms: Any, fewest: int = 10) -> Any:
         else:
             variables.append(Variable(np.asarray(term, dtype=float)))
     names = ("y", *(f"x{j}" for j in range(len(terms))))
-    scales = tuple(None if variable.levels else Scaled() for variable in variables)
-    moments = design_moments(variables)
+    scales = tuple(None if variable.levels else AS_IT_IS for variable in variables)
+    moments = DesignMoments.of(variables)
     return regression_of(LinearModel("f", names, scales), moments, moments, fewest)
 
 

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from covering import each
+from covering import cover, each, is_whole
 from microagg_core.group.refine.annealing import Annealing
 from microagg_core.group.refine.neighbours import Records
 from microagg_core.kernels.refinement.annealing import anneal, descend, sweep
@@ -68,19 +68,13 @@ def test_numbers_are_drawn_as_the_twin_draws_them() -> None:
     assert [draw(state, count) for count in counts * 50] == [twin.below(count) for count in counts * 50]
 
 
-def test_draws_are_spread_evenly() -> None:
-    state = random_state(0)
-    found = np.bincount([draw(state, 10) for _ in range(20_000)], minlength=10)
-    assert found.min() > 1800 and found.max() < 2200
-
-
 def test_quantiles_are_those_of_the_exponential_distribution() -> None:
     found = exponential_quantiles(1000)
     assert found[0] == 0 and found[500] == pytest.approx(math.log(2), abs=2e-3)
     assert found.mean() == pytest.approx(1, abs=1e-2)
 
 
-@each("every, k, seed", list(product([0, 1, 3], [2, 3, 5], range(6))))
+@each("every, k, seed", list(product([0, 1, 3], [2, 3, 5], range(6 if is_whole() else 2))))
 def test_sweeps_equal_their_twin(k: int, every: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     both = Both(rng.standard_normal((int(rng.integers(2 * k, 40)), int(rng.integers(1, 7)))), k, k + 2, seed)
@@ -93,7 +87,7 @@ def test_sweeps_equal_their_twin(k: int, every: int, seed: int) -> None:
         assert_state_is_that_of_the_records(both.grouping, k)
 
 
-@each("k, seed", list(product([2, 3, 5], range(6))))
+@each("k, seed", list(product([2, 3, 5], range(6 if is_whole() else 3))))
 def test_the_way_downhill_equals_its_twin(k: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     both = Both(rng.standard_normal((int(rng.integers(2 * k, 40)), int(rng.integers(1, 7)))), k, k + 2, seed)
@@ -105,8 +99,7 @@ def test_the_way_downhill_equals_its_twin(k: int, seed: int) -> None:
     assert both.twin.loss() <= before
 
 
-@pytest.mark.parametrize("data", ["lattice", "repeated", "equal", "random"])
-@pytest.mark.parametrize("k", [2, 3, 7])
+@each("data, k", cover(["lattice", "repeated", "equal", "random"], [2, 3, 7]))
 def test_state_stays_that_of_the_records_where_all_is_tied(data: str, k: int) -> None:
     for seed in range(10):
         rng = np.random.default_rng(seed)

@@ -75,32 +75,23 @@ def test_long_tails_are_not_always_cut_into() -> None:
 
 
 @pytest.mark.usefixtures("small_regions")
-@pytest.mark.parametrize(("k", "values"), [(2, 10**6), (3, 4), (5, 10**6), (12, 30), (30, 10**6)])
+@pytest.mark.parametrize(("k", "values"), [(2, 10**6), (3, 4), (12, 30), (30, 10**6)])
 def test_the_same_groups_in_any_number_of_threads(k: int, values: int) -> None:
-    for n in (399, 900, 2500):
+    for n in (399, 2500):
         X = np.random.default_rng(n).integers(0, values, (n, 3)).astype(np.float64)
         labels = partition(X, k)
         alone = refine(X, labels, k)
         assert np.bincount(alone).min() >= k and sse_of_labels(X, alone) <= sse_of_labels(X, labels)
-        for total in (2, 4):
+        for total in (2, 4) if n == 399 else (3,):
             with Threads(total).running():
                 assert refine(X, labels, k).tolist() == alone.tolist()
 
 
 @pytest.mark.usefixtures("small_regions")
-def test_a_thorough_refinement_is_the_same_too() -> None:
-    X = np.random.default_rng(0).random((300, 3))
-    labels = partition(X, 11)
-    alone = refine(X, labels, 11, effort="thorough").tolist()
-    with Threads(3).running():
-        assert refine(X, labels, 11, effort="thorough").tolist() == alone
-
-
-@pytest.mark.usefixtures("small_regions")
 def test_the_same_bytes_by_the_public_functions() -> None:
-    X = np.random.default_rng(3).random((1500, 3))
-    expected = partition(X, 4, refine="fast").tolist()
-    assert partition(X, 4, refine="fast", threads=3).tolist() == expected
+    X = np.random.default_rng(3).random((300, 3))
+    expected = partition(X, 4, refine="thorough").tolist()
+    assert partition(X, 4, refine="thorough", threads=3).tolist() == expected
     table = pd.DataFrame(X, columns=list("abc"))
     alone, shared = (microaggregate(table, list("abc"), 4, refine="fast", threads=n) for n in (1, 3))
     pd.testing.assert_frame_equal(alone.data, shared.data)

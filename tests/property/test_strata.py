@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covering import examples
-from microagg_core.blocks.labels import KeyCodes, LabelForm, label_strata
+from microagg_core.blocks.labels import LabelForm, label_strata
 from microagg_core.blocks.merging import merge_undersized
 from microagg_core.blocks.packing import assign_files, pack_blocks
 from microagg_core.blocks.strata import StrataRules, plan_strata
 from microagg_core.blocks.withholding import CountedKeys, withhold_enough
 from microagg_core.errors import DataError
-from microagg_core.release.step import Receipt, Run, Step, Task, Work
+from microagg_core.release.step import Pieces, Receipt, Run, Step, Task, Work
 from microagg_core.release.steps.keys import MERGE_KEYS, counted_keys, merge_range, write_keys
 from microagg_core.release.steps.survey import SURVEY_PARTS
 from microagg_core.release.wiring import StepsDone
@@ -147,9 +147,7 @@ def test_labels_with_stars_are_those_of_the_twin(
     order: list[list[str | None]] = [["*", "a", "a|b", None], ["", "**", "\\*", "z"]]
     values = [pa.array(PATTERNS), *(pa.array(column, pa.string()) for column in order)]
     every = np.ones(len(counted.depth), dtype=np.bool_)
-    ids, labels = label_strata(
-        KeyCodes(counted.codes, values), counted.stratum, counted.depth, every, form, [pa.string()] * 2
-    )
+    ids, labels = label_strata(counted.codes, values, counted.stratum, counted.depth, every, form, [pa.string()] * 2)
     said = list(zip(*(labels[f"b{j}"].to_pylist() for j in range(2)), strict=True))
     strata = naive_strata.merged(keys, rows, k, 1)
     for stratum in range(len(strata)):
@@ -215,7 +213,7 @@ def _merged(receipts: list[Receipt], run: Run, most: int) -> pa.Table:
     for work in works:
         merge_range(work)
     assert [work.number for work in works] == list(range(len(works)))
-    return counted_keys(run.pieces(piece for work in works for piece in work.pieces))
+    return counted_keys(Pieces(run, (piece for work in works for piece in work.written)))
 
 
 class Wiring(StepsDone):

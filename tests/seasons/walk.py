@@ -27,7 +27,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import yaml
 
+from microagg_core.release.facts import settled_spec
+from microagg_core.spec.loading import load_spec
 from microagg_flows.command.cli import main
+from microagg_flows.executors import Executor, InProcess
+from microagg_flows.progress import Silence
+from microagg_flows.release import Release, new_release
 from seasons import deaths
 from seasons.deaths import ALIVE_FOR, Died, dying
 from seasons.outsider import Outsider, Promise
@@ -379,6 +384,13 @@ class Walk:
         urls = [f"release/{name}" for name in readable if name not in withdrawn][-_MOST_ATTACKED:]
         if len(urls) > 1:
             self.must("attack", *urls, "--columns", "tag")
+
+    def begin(self, workers: Executor | None = None) -> Release:
+        """Prepare tonight's release for whoever runs its stages, instead of the command."""
+        self.tonight()
+        now = datetime.datetime.combine(_FIRST_DAY, datetime.time(3), datetime.UTC) + datetime.timedelta(days=self.day)
+        spec = settled_spec(load_spec(str(self.folder / "release.yaml")), self.date(), now)
+        return new_release(spec, workers or InProcess(Silence()), self.date(), False, now)
 
     # --- What must hold --------------------------------------------------------------------------------------
 

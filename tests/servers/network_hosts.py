@@ -5,21 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import threading
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from socket import SHUT_RDWR, create_connection, create_server, socket
 
 import pytest
 
-from servers.process import end_with_the_tests
+from servers.process import process
 
 #: Addresses of a private range, which only these namespaces and this machine's end of the bridge have.
 _NETWORK = "10.213.{net}.{host}"
-_PIECE = 2**16
 
 
 def _ip(*words: str) -> None:
@@ -33,7 +30,7 @@ class NetworkHosts:
     folder: Path
     mark: str = field(default_factory=lambda: uuid.uuid4().hex[:6])
     names: list[str] = field(default_factory=list)
-    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    running: ExitStack = field(default_factory=ExitStack)
 
     @property
     def _net(self) -> int:
@@ -69,26 +66,8 @@ class NetworkHosts:
         # A mount that hides a folder is gone with the process and its children.
         script = " && ".join([*hidden, f"cd {self.folder_of(name)}", 'exec "$@"'])
         inside = ["ip", "netns", "exec", f"mh{self.mark}-{name}", "unshare", "--mount", "sh", "-c", script, "host"]
-        with (self.folder / log).open("wb") as file:
-            process = subprocess.Popen(
-                [*inside, *command],
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "TMPDIR": str(self.folder_of(name)), **environment},
-                preexec_fn=end_with_the_tests,
-            )
-        self.processes.append(process)
-        return process
-
-    def end(self) -> None:
-        for process in reversed(self.processes):
-            process.terminate()
-        for process in self.processes:
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        places = {**os.environ, "TMPDIR": str(self.folder_of(name)), **environment}
+        return self.running.enter_context(process([*inside, *command], places, self.folder / log))
 
 
 @contextmanager
@@ -102,36 +81,5 @@ def network_hosts(folder: Path, names: Sequence[str]) -> Iterator[NetworkHosts]:
             hosts.set_up(names, undo)
         except subprocess.CalledProcessError:
             pytest.skip("this machine lets nobody make network namespaces")
-        undo.callback(hosts.end)
+        undo.enter_context(hosts.running)
         yield hosts
-
-
-@contextmanager
-def passed_on(address: str, port: int) -> Iterator[None]:
-    """What arrives at an address of this machine goes to the same port of its loopback interface."""
-    server = create_server((address, port))
-    threading.Thread(target=_accept, args=(server, port), daemon=True).start()
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            server.shutdown(SHUT_RDWR)
-        server.close()
-
-
-def _accept(server: socket, port: int) -> None:
-    with suppress(OSError):
-        while True:
-            near, _ = server.accept()
-            far = create_connection(("127.0.0.1", port))
-            for source, sink in ((near, far), (far, near)):
-                threading.Thread(target=_pump, args=(source, sink), daemon=True).start()
-
-
-def _pump(source: socket, sink: socket) -> None:
-    with suppress(OSError):
-        while data := source.recv(_PIECE):
-            sink.sendall(data)
-    for end in (source, sink):
-        with suppress(OSError):
-            end.shutdown(SHUT_RDWR)

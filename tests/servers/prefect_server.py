@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from servers.process import end_with_the_tests
+from servers.process import free_port, process, wait_until
 
 START_SECONDS = 120
 RUN_SECONDS = 120
@@ -118,45 +117,12 @@ def quiet(home: Path) -> dict[str, str]:
     }
 
 
-def wait_until(is_true: Callable[[], bool], what: str, seconds: float = RUN_SECONDS) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_true():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited {seconds:.0f} s for {what}")
-        time.sleep(0.1)
-
-
-@contextmanager
-def process(command: list[str], environment: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process in a group of its own, asked to stop at the end."""
-    with log.open("ab") as file:
-        started = subprocess.Popen(
-            command,
-            env=environment,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=end_with_the_tests,
-        )
-    try:
-        yield started
-    finally:
-        started.terminate()
-        try:
-            started.wait(20)
-        except subprocess.TimeoutExpired:
-            started.kill()
-            started.wait()
-
-
 @contextmanager
 def prefect_server(folder: Path, pages: bool = False) -> Iterator[PrefectServer]:
     """A server on a free port, with a database of its own; with its pages for a browser, or without."""
     home = folder / "server"
     home.mkdir()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     server = PrefectServer(f"http://127.0.0.1:{port}/api", folder)
     command = [*PREFECT, "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     command += [] if pages else ["--no-ui"]

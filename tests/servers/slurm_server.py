@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from servers.process import end_with_the_tests
+from servers.process import free_port, process, wait_until
 
 _SECONDS = 60.0
 _PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "sinfo")
@@ -72,34 +70,6 @@ def _program(name: str) -> str:
     return found
 
 
-def _free_ports(n: int) -> list[int]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
-    ports = [int(server.getsockname()[1]) for server in held]
-    for server in held:
-        server.close()
-    return ports
-
-
-def _wait_until(holds: Callable[[], bool], what: str, log: Path) -> None:
-    deadline = time.monotonic() + _SECONDS
-    while not holds():
-        if time.monotonic() > deadline:
-            pytest.fail(f"{what}; last words: {log.read_text(errors='replace')[-1500:] if log.exists() else 'none'}")
-        time.sleep(0.1)
-
-
-def _started(folder: Path, name: str, *options: str) -> subprocess.Popen[bytes]:
-    with (folder / f"{name}.out").open("wb") as log:
-        return subprocess.Popen(
-            [_program(name), *options],
-            cwd=folder,
-            env={**os.environ, "SLURM_CONF": str(folder / "slurm.conf")},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            preexec_fn=end_with_the_tests,
-        )
-
-
 def _configured(folder: Path) -> Path:
     for name in ("state", "spool"):
         (folder / name).mkdir()
@@ -107,7 +77,7 @@ def _configured(folder: Path) -> Path:
     (folder / "munge.key").chmod(0o600)
     host = socket.gethostname().partition(".")[0]
     configuration = folder / "slurm.conf"
-    configuration.write_text(_CONFIGURATION.format(host=host, ports=_free_ports(2), folder=folder))
+    configuration.write_text(_CONFIGURATION.format(host=host, ports=[free_port(), free_port()], folder=folder))
     return configuration
 
 
@@ -119,25 +89,30 @@ def running_slurm() -> Iterator[SlurmServer]:
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))  # the path of a socket is short
     folder.chmod(0o755)
     server = SlurmServer(folder, _configured(folder))
-    before = os.environ.get("SLURM_CONF")
-    processes: list[subprocess.Popen[bytes]] = []
-    try:
-        munge = [f"--socket={folder}/munge", f"--key-file={folder}/munge.key", f"--pid-file={folder}/munged.pid"]
-        logs = [f"--log-file={folder}/munged.log", f"--seed-file={folder}/munged.seed"]
-        processes.append(_started(folder, "munged", "--foreground", "--force", *munge, *logs))
-        _wait_until((folder / "munge").exists, "munge does not start", folder / "munged.out")
-        processes.append(_started(folder, "slurmctld", "-D"))
-        processes.append(_started(folder, "slurmd", "-D"))
-        _wait_until(lambda: _is_idle(server), "Slurm does not start", folder / "slurmctld.out")
-        os.environ["SLURM_CONF"] = str(server.configuration)
-        yield server
-    finally:
-        if before is None:
-            os.environ.pop("SLURM_CONF", None)
-        else:
-            os.environ["SLURM_CONF"] = before
-        _end(server, processes)
-        shutil.rmtree(folder, ignore_errors=True)
+    found = {**os.environ, "SLURM_CONF": str(server.configuration)}
+    munge = [f"--socket={folder}/munge", f"--key-file={folder}/munge.key", f"--pid-file={folder}/munged.pid"]
+    munge += [f"--log-file={folder}/munged.log", f"--seed-file={folder}/munged.seed"]
+
+    def start(name: str, *options: str) -> Path:
+        log = folder / f"{name}.out"
+        running.enter_context(process([_program(name), *options], found, log, cwd=folder))
+        return log
+
+    with ExitStack() as running, pytest.MonkeyPatch.context() as patch:
+        running.callback(shutil.rmtree, folder, ignore_errors=True)
+        log = start("munged", "--foreground", "--force", *munge)
+        wait_until((folder / "munge").exists, "munge", _SECONDS, log)
+        log = start("slurmctld", "-D")
+        start("slurmd", "-D")
+        wait_until(lambda: _is_idle(server), "Slurm", _SECONDS, log)
+        patch.setenv("SLURM_CONF", str(server.configuration))
+        try:
+            yield server
+        finally:
+            for job in server.jobs():
+                with suppress(subprocess.CalledProcessError):  # it has ended meanwhile
+                    server.told("scancel", job)
+            wait_until(lambda: not server.jobs(), "jobs to end", _SECONDS, log)
 
 
 def _is_idle(server: SlurmServer) -> bool:
@@ -145,21 +120,3 @@ def _is_idle(server: SlurmServer) -> bool:
         return "idle" in server.told("sinfo", "--noheader", "--format=%T")
     except subprocess.SubprocessError:
         return False
-
-
-def _end(server: SlurmServer, processes: list[subprocess.Popen[bytes]]) -> None:
-    try:
-        for job in server.jobs() if len(processes) > 2 else ():
-            with suppress(subprocess.CalledProcessError):  # it has ended meanwhile
-                server.told("scancel", job)
-        if len(processes) > 2:
-            _wait_until(lambda: not server.jobs(), "jobs do not end", server.folder / "slurmctld.out")
-    finally:
-        for process in reversed(processes):
-            process.send_signal(signal.SIGTERM)
-        for process in processes:
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:  # slurmd waits for what it has to tell of a job
-                process.kill()
-                process.wait()

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import asyncssh
 import pytest
 
-from servers.process import end_with_the_tests
-
-_SECONDS = 30.0
+from servers.process import free_port, listens, modules, process, wait_until
 
 
 @dataclass(frozen=True)
@@ -49,11 +43,6 @@ def _key(path: Path) -> str:
     return key.export_public_key().decode().strip()
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
 def _configuration(folder: Path, port: int, environment: dict[str, str]) -> Path:
     variables = " ".join(f'"{name}={value}"' for name, value in environment.items())
     lines = [
@@ -65,43 +54,21 @@ def _configuration(folder: Path, port: int, environment: dict[str, str]) -> Path
     return folder / "sshd_config"
 
 
-def kept(*names: str) -> dict[str, str]:
-    return {name: os.environ[name] for name in names if name in os.environ}
-
-
-def _listens(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1.0).close()
-    except OSError:
-        return False
-    return True
-
-
 @contextmanager
 def running_ssh_servers(folder: Path, n: int = 2) -> Iterator[SshServers]:
     """So many ssh servers, while the block lasts; commands find Python's modules as this process does."""
     sshd = _sshd()
     Path("/run/sshd").mkdir(exist_ok=True)  # without it no sshd starts
-    environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **kept("MICROAGG_CACHE_DIR")}
+    kept = {name: os.environ[name] for name in ("MICROAGG_CACHE_DIR",) if name in os.environ}
     (folder / "authorized_keys").write_text(_key(folder / "user_key") + "\n")
-    known, ports, processes = [], [], []
-    try:
+    known, ports = [], []
+    with ExitStack() as running:
         for number in range(n):
             (own := folder / f"server-{number}").mkdir()
-            port = _free_port()
+            ports.append(port := free_port())
             known.append(f"[127.0.0.1]:{port} {_key(own / 'host_key')}")
-            command = [sshd, "-D", "-e", "-f", str(_configuration(own, port, environment))]
-            with (own / "sshd.log").open("wb") as log:
-                processes.append(subprocess.Popen(command, stderr=log, preexec_fn=end_with_the_tests))
-            ports.append(port)
+            command = [sshd, "-D", "-e", "-f", str(_configuration(own, port, {**modules(), **kept}))]
+            running.enter_context(process(command, os.environ, own / "sshd.log"))
         (folder / "known_hosts").write_text("\n".join(known) + "\n")
-        deadline = time.monotonic() + _SECONDS
-        while not all(_listens(port) for port in ports):
-            if time.monotonic() > deadline:
-                pytest.fail(f"sshd does not listen: {(folder / 'server-0' / 'sshd.log').read_text()}")
-            time.sleep(0.05)
+        wait_until(lambda: all(map(listens, ports)), "sshd", 30, folder / "server-0" / "sshd.log")
         yield SshServers(tuple(ports), str(folder / "user_key"), str(folder / "known_hosts"), folder)
-    finally:
-        for process in processes:
-            process.terminate()
-            process.wait(30)

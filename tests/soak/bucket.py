@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 import uuid
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
+from servers.proxies import FaultyProxy
 from servers.s3_server import ACCESS_KEY, REGION, SECRET_KEY, START_SECONDS, S3Server, is_ready, start_weed, stop_weed
-from soak.loop_thread import LoopThread
 from soak.places import Bucket
-from soak.s3_proxy import FaultyProxy
+from soak.processes import wait_until
 from soak.site import Site
 
-_CREDENTIALS = {
-    "AWS_ACCESS_KEY_ID": ACCESS_KEY,
-    "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
-    "AWS_DEFAULT_REGION": REGION,
-}
+_CREDENTIALS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY, "AWS_DEFAULT_REGION": REGION}
 
 
 @dataclass
@@ -31,10 +26,10 @@ class FaultyBucket:
     server: S3Server
     proxy: FaultyProxy
     name: str = ""
-    _alive: bool = field(default=True)
+    is_alive: bool = True
 
     def serve(self, site: Site, undo: ExitStack) -> None:
-        """A fresh bucket with output and work area for a case."""
+        """Give a case output and work area in a fresh bucket."""
         self.proxy.fault, self.proxy.struck, self.proxy.requests = None, [], 0
         self.restart()
         self.name = f"case-{uuid.uuid4().hex[:20]}"
@@ -52,54 +47,42 @@ class FaultyBucket:
         """Forget the fault, note what is in the bucket, and empty it."""
         self.proxy.fault = None
         self.restart()
-        everything = Bucket(self.server.client(), self.name, "")
-        found = {place.prefix: place.versions() for place in (site.output, site.work) if isinstance(place, Bucket)}
-        lines = [f"{prefix}/{name} {version}" for prefix, names in found.items() for name, version in names.items()]
+        lines = []
+        for place in (Bucket(self.server.client(), self.name, prefix) for prefix in ("release", "work")):
+            for name, version in place.versions().items():
+                lines.append(f"{place.prefix}/{name} {version}")
+                place.remove(name)
         (site.folder / "bucket.txt").write_text("\n".join([*lines, "struck:", *self.proxy.struck]) + "\n")
-        for prefix, names in found.items():
-            for name in names:
-                everything.client.delete_object(Bucket=self.name, Key=f"{prefix}/{name}")
 
     def kill(self) -> None:
-        """The server dies."""
         assert self.server.process is not None
         self.server.process.kill()
         self.server.process.wait()
         self.proxy.break_connections()
-        self._alive = False
+        self.is_alive = False
 
     def restart(self) -> None:
-        """The server is there again, with its data and on its ports; nothing where it never went."""
-        if self._alive:
-            return
-        self.server = start_weed(self.folder, list(self.server.ports))
-        _wait_until_ready(self.server, self.folder)
-        self._alive = True
+        """Have the server be there again, with its data and on its ports; nothing where it never went."""
+        if not self.is_alive:
+            self.server = start_weed(self.folder, list(self.server.ports))
+            self.wait_until_ready()
+            self.is_alive = True
 
-    def stop(self) -> None:
-        """The end of the campaign."""
-        self.proxy.stop()
-        stop_weed(self.server)
+    def wait_until_ready(self) -> None:
+        process = self.server.process
+        if not wait_until(
+            lambda: is_ready(self.server) or process is None or process.poll() is not None, START_SECONDS
+        ):
+            raise RuntimeError(f"SeaweedFS did not start: {(self.folder / 'weed.log').read_text()[-1500:]}")
 
 
 def start_bucket(folder: Path, undo: ExitStack) -> FaultyBucket:
     """Start server and proxy; they go when the campaign goes."""
     folder.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=folder))
-    server = start_weed(folder)
     undo.callback(shutil.rmtree, folder, ignore_errors=True)
-    undo.callback(stop_weed, server)
-    _wait_until_ready(server, folder)
-    proxy = FaultyProxy(LoopThread(undo), ("127.0.0.1", int(server.endpoint.rpartition(":")[2])))
-    proxy.start()
-    bucket = FaultyBucket(folder, server, proxy)
-    undo.callback(bucket.stop)
+    server = start_weed(folder)
+    bucket = FaultyBucket(folder, server, FaultyProxy(int(server.endpoint.rpartition(":")[2]), undo))
+    undo.callback(lambda: stop_weed(bucket.server))
+    bucket.wait_until_ready()
     return bucket
-
-
-def _wait_until_ready(server: S3Server, folder: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while not is_ready(server):
-        if time.monotonic() > deadline or server.process is None or server.process.poll() is not None:
-            raise RuntimeError(f"SeaweedFS did not start: {(folder / 'weed.log').read_text()[-1500:]}")
-        time.sleep(0.2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import signal
@@ -10,7 +9,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,9 @@ from soak import judge, processes
 from soak.case import Case, MissedError
 from soak.data import Configuration
 from soak.kinds import CODES, DONE_AGAIN, Kind
-from soak.reader import Reader
+from soak.reader import Reader, Reuse
 from soak.reference import References
 from soak.site import Site
-from soak.work_area import Reuse
 
 UNDISTURBED = "undisturbed"
 SURVIVED, RESUMED, WRONG, MISSED = "survived", "failed and resumed", "wrong", "missed"
@@ -38,8 +36,6 @@ class TooLongError(Exception):
 
 @dataclass
 class Verdict:
-    """What came of one case."""
-
     kind: str
     family: str
     seed: int
@@ -55,7 +51,7 @@ class Verdict:
     folder: str = ""
 
     def line(self) -> str:
-        """For the terminal."""
+        """Write a line for the terminal."""
         how = "prefect" if self.through_prefect else "direct"
         reused = f", {100 * self.reused:.0f} % used again" if self.reused is not None else ""
         did = ", ".join(self.did)
@@ -73,7 +69,7 @@ class _Draw:
         self.through_prefect = drawn if kind.through_prefect is None else kind.through_prefect
 
     def verdict(self) -> Verdict:
-        """A verdict that says nothing yet."""
+        """Make a verdict that says nothing yet."""
         kind, configuration = self.kind, self.configuration.name
         return Verdict(kind.name, kind.family, self.seed, MISSED, configuration, self.through_prefect, [], [])
 
@@ -95,7 +91,7 @@ class Campaign:
         self.references = References(self.folder / "references", self.kernels, self.rows)
 
     def run(self, kinds: list[Kind], seed: int, minutes: float, cases: int | None) -> Iterator[Verdict]:
-        """Case after case, every kind as often as the others, until the time is up or there are enough."""
+        """Run case after case, every kind as often as the others, until the time is up or there are enough."""
         deadline = time.monotonic() + 60 * minutes
         turn = n_cases = 0
         while True:
@@ -105,27 +101,26 @@ class Campaign:
                 if time.monotonic() > deadline or (cases is not None and n_cases >= cases):
                     return
                 n_cases += 1
-                for verdict in self._undisturbed_and_disturbed(_Draw(kind, seed + turn)):
-                    self.verdicts.append(verdict)
-                    yield verdict
+                draw = _Draw(kind, seed + turn)
+                if draw.configuration not in self.references.made:
+                    yield self._kept(self._undisturbed(draw.configuration))
+                yield self._kept(self._judged(draw))
             turn += 1
 
-    def _undisturbed_and_disturbed(self, draw: _Draw) -> Iterator[Verdict]:
-        """A case; before the first of its configuration, what is wrong with that if nothing disturbs it."""
-        if draw.configuration not in self.references.made():
-            yield self._undisturbed(draw.configuration)
-        yield self._one(draw)
+    def _kept(self, verdict: Verdict) -> Verdict:
+        self.verdicts.append(verdict)
+        return verdict
 
     def _undisturbed(self, configuration: Configuration) -> Verdict:
-        """What is wrong without any fault is said once, and not held against every case after it."""
+        """Say once what is wrong without any fault; it is not held against every case after it."""
         reference = self.references.of(configuration)
         verdict = Verdict(UNDISTURBED, "", 0, SURVIVED, configuration.name, False, [], [], list(reference.wrongs))
         verdict.outcome = WRONG if verdict.wrongs else SURVIVED
         verdict.seconds, verdict.folder = reference.seconds, str(self.references.folder)
         return verdict
 
-    def _one(self, draw: _Draw) -> Verdict:
-        """One case from its beginning to its verdict; a wrong one keeps its folder."""
+    def _judged(self, draw: _Draw) -> Verdict:
+        """Run one case from its beginning to its verdict; a wrong one keeps its folder."""
         start, verdict = time.monotonic(), draw.verdict()
         folder = self.folder / f"{draw.kind.name}-{draw.seed}"
         shutil.rmtree(folder, ignore_errors=True)
@@ -146,16 +141,15 @@ class Campaign:
         return verdict
 
     def _case(self, draw: _Draw, folder: Path, undo: ExitStack) -> Case:
-        """A fresh place with the input, and a reader at its output."""
+        """Prepare a fresh place with the input, and a reader at its output."""
         reference = self.references.of(draw.configuration)
         site = Site(folder, draw.configuration, self.references.kernels)
         undo.callback(processes.end, site.mark, helpers=True)
         site.take_input(reference.input)
-        in_bucket = draw.kind.in_bucket
-        bucket = self._faulty_bucket() if in_bucket else None
+        bucket = self._faulty_bucket() if draw.kind.in_bucket else None
         if bucket is not None:
             bucket.serve(site, undo)
-        reader = Reader(site.output, {reference.content}, _READ_EVERY * (1 + 3 * in_bucket))
+        reader = Reader(site.output, _READ_EVERY * (1 + 3 * draw.kind.in_bucket), allowed={reference.content})
         return Case(
             draw.kind, site, draw.random, reference, self.references, draw.through_prefect, reader, undo, bucket
         )
@@ -185,8 +179,9 @@ class Campaign:
 
     @staticmethod
     def _look_at_ends(case: Case, verdict: Verdict) -> None:
-        case.finish_all()
-        codes = case.codes or CODES[case.kind.family]
+        for command in list(case.running):
+            case.finish(command)
+        codes = CODES[case.kind.family]
         verdict.wrongs += [wrong for ended in case.ended for wrong in judge.of_command(ended, codes)]
 
     def _judge(self, case: Case, verdict: Verdict) -> None:
@@ -216,9 +211,8 @@ class Campaign:
 
     @staticmethod
     def _again(case: Case, verdict: Verdict) -> None:
-        """The same command, undisturbed."""
-        reuse = Reuse(case.site.work, case.reference.n_tasks)
-        reuse.start()
+        """Give the same command, undisturbed."""
+        reuse = case.watch_reuse()
         ended = case.site.start(*case.again).wait()
         if any(e.code != 0 for e in case.ended):
             verdict.reused = reuse.share()
@@ -231,7 +225,7 @@ class Campaign:
 
     @staticmethod
     def _done_again(case: Case, reuse: Reuse) -> Iterator[str]:
-        """Finished work is kept: the same command goes on from it."""
+        """See that finished work is kept: the same command goes on from it."""
         if case.kind.family not in DONE_AGAIN and not case.may_lose_work and (lost := reuse.lost()):
             yield f"{lost} finished tasks were done again"
 
@@ -245,7 +239,7 @@ class Campaign:
 
 @contextmanager
 def _limit() -> Iterator[None]:
-    """Nothing may stop the campaign for good."""
+    """Let nothing stop the campaign for good."""
 
     def give_up(*_: object) -> None:
         raise TooLongError
@@ -260,7 +254,7 @@ def _limit() -> Iterator[None]:
 
 
 def table(verdicts: list[Verdict]) -> str:
-    """By kind: how often it survived, was resumed, went wrong or struck nothing, and what a re-run used again."""
+    """Count by kind how often it survived, was resumed, went wrong or struck nothing, and what was used again."""
     header = f"{'kind':<36}{'cases':>6}{'survived':>10}{'resumed':>9}{'wrong':>7}{'missed':>8}{'used again':>12}"
     lines = [header, "-" * len(header)]
     for name in dict.fromkeys(v.kind for v in sorted(verdicts, key=lambda v: (v.family, v.kind))):
@@ -277,8 +271,3 @@ def _row(name: str, verdicts: list[Verdict]) -> str:
     n_struck = len(verdicts) - count[MISSED]
     ends = f"{count[SURVIVED]:>10}{count[RESUMED]:>9}{count[WRONG]:>7}{count[MISSED]:>8}"
     return f"{name:<36}{n_struck:>6}{ends}{reused:>12}"
-
-
-def record(verdicts: list[Verdict], rows: int, seed: int) -> str:
-    """Everything as JSON."""
-    return json.dumps({"rows": rows, "seed": seed, "cases": [asdict(v) for v in verdicts]}, indent=1)

@@ -15,12 +15,11 @@ import psutil
 
 from soak import processes
 from soak.command import Command, Ended
-from soak.data import AGAIN, Configuration
+from soak.data import AGAIN
 from soak.kinds import Kind
-from soak.reader import Content, Reader, read_release
+from soak.reader import Content, Reader, Reuse, read_release
 from soak.reference import Reference, References
 from soak.site import Site
-from soak.work_area import Reuse
 
 _FIND_SECONDS = 20.0
 
@@ -54,43 +53,41 @@ class Case:
     #: Give the command again even where nothing failed.
     always_again: bool = False
     #: What is put right before that: a disk enlarged, a server started.
-    mend: Callable[[], None] = lambda: None
+    mend: Callable[[], object] = lambda: None
     #: A failed command cannot clean up where its storage is gone; the re-run must.
     may_leave_uploads: bool = False
     #: A run of another spec or input failed: its rows stay until they are due, and nobody goes on with them.
     may_leave_runs: bool = False
     #: Others publish under the same id: that it is published says nothing about a command that failed.
     has_rivals: bool = False
-    #: Where a failure has to be one of others than those of its family.
-    codes: frozenset[int] = frozenset()
     #: Somebody takes finished work away: it need not be used again.
     may_lose_work: bool = False
     #: What looks at the end in place of the comparison with an undisturbed release: what is wrong, a sentence each.
     look_at_end: Callable[[], list[str]] | None = None
-
     #: Watches what a run finds done that goes on where a killed one stopped.
     reuse: Reuse | None = None
 
-    # --- Commands ------------------------------------------------------------------------------------------
-
     def arguments(self, *others: str) -> tuple[str, ...]:
-        """The arguments of the release's command."""
         return ("run", "release.yaml", *(() if self.through_prefect else ("--direct",)), *others)
 
     def start(
         self,
-        *others: str,
+        *,
         settings: Mapping[str, str | None] | None = None,
         wrapped_in: tuple[str, ...] = (),
         arguments: tuple[str, ...] = (),
     ) -> Command:
         """Start the release's command (or another)."""
         if self.reuse is None and any(ended.killed for ended in self.ended):
-            self.reuse = Reuse(self.site.work, self.reference.n_tasks)
-            self.reuse.start()
-        command = self.site.start(*(arguments or self.arguments(*others)), settings=settings, wrapped_in=wrapped_in)
+            self.reuse = self.watch_reuse()
+        command = self.site.start(*(arguments or self.arguments()), settings=settings, wrapped_in=wrapped_in)
         self.running.append(command)
         return command
+
+    def watch_reuse(self) -> Reuse:
+        reuse = Reuse(self.site.work, n_tasks=self.reference.n_tasks)
+        reuse.start()
+        return reuse
 
     def finish(self, command: Command) -> Ended:
         """Wait until it is over; the judge will look at how it ended."""
@@ -101,22 +98,11 @@ class Case:
 
     @property
     def failed(self) -> bool:
-        """Whether a command failed, or was killed and no other took its place."""
+        """Tell whether a command failed, or was killed and no other took its place."""
         return not all(e.succeeded for e in self.ended if not e.killed) or (bool(self.ended) and self.ended[-1].killed)
 
-    def finish_all(self) -> None:
-        """Wait for all that still run."""
-        for command in list(self.running):
-            self.finish(command)
-
-    # --- Releases ------------------------------------------------------------------------------------------
-
-    def allow(self, configuration: Configuration) -> None:
-        """A reader may find this release too."""
-        self.reader.allowed.add(self.references.of(configuration).content)
-
     def content_of(self, identity: str) -> Content | None:
-        """The first revision of an id, if it can be read."""
+        """Read the first revision of an id; None where it cannot be read."""
         name = f"{identity}/r0001/manifest.json"
         return None if self.site.output.read(name) is None else read_release(self.site.output, name).content
 
@@ -124,13 +110,6 @@ class Case:
         """Let the case's releases follow each other though they hold the same people."""
         self.site.spec |= AGAIN
         self.site.write_spec()
-
-    def allow_any(self, identity: str) -> None:
-        """Whatever this id holds is not this case's business."""
-        if (content := self.content_of(identity)) is not None:
-            self.reader.allowed.add(content)
-
-    # --- Moments -------------------------------------------------------------------------------------------
 
     def moment(self, command: Command, *among: str) -> None:
         """Wait for a moment that is drawn: something that the run says, and a part of the time to the next.
@@ -154,6 +133,11 @@ class Case:
             raise MissedError(f"the run was over {delay:.2f} s after {chosen.landmark!r}")
         self.did.append(f"{delay:.2f} s after {chosen.landmark.strip() or 'the start'}")
 
+    def middle(self) -> tuple[str, ...]:
+        """List landmarks at which a run has left something in its work area."""
+        names = [m.landmark for m in self.reference.moments if m.landmark]
+        return tuple(name for name in names[1:] if name not in ("publish ", "report "))
+
     def pause(self, least: float, most: float) -> float:
         """Wait for a time that is drawn."""
         seconds = self.random.uniform(least, most)
@@ -161,21 +145,19 @@ class Case:
         self.did.append(f"waited {seconds:.1f} s")
         return seconds
 
-    # --- Victims -------------------------------------------------------------------------------------------
-
     def one_of(self, find: Callable[[str], list[psutil.Process]], what: str) -> psutil.Process:
-        """A process that is drawn.
+        """Draw a process.
 
         Raises:
             MissedError: there is none.
         """
         found: list[psutil.Process] = []
 
-        def there_is_one() -> bool:
+        def is_found() -> bool:
             found[:] = find(self.site.mark)
             return bool(found) or all(command.is_over() for command in self.running)
 
-        processes.wait_until(there_is_one, _FIND_SECONDS)
+        processes.wait_until(is_found, _FIND_SECONDS)
         if not found:
             raise MissedError(f"there is no {what}")
         return self.random.choice(sorted(found, key=lambda process: process.pid))
@@ -197,7 +179,7 @@ class Case:
             command.held_up += seconds
 
     def broken_off(self) -> None:
-        """A run that is killed somewhere: what a re-run finds then.
+        """Kill a run somewhere in the middle: what a re-run finds then.
 
         Raises:
             MissedError: it was over before.
@@ -205,15 +187,9 @@ class Case:
         command = self.start()
         self.moment(command, *self.middle())
         self.kill_all(command)
-
-    def middle(self) -> tuple[str, ...]:
-        """Landmarks at which a run has left something in its work area."""
-        names = [m.landmark for m in self.reference.moments if m.landmark]
-        return tuple(name for name in names[1:] if name not in ("publish ", "report "))
+        self.finish(command)
 
     def kill_all(self, command: Command) -> None:
         """Kill the command and all its processes at once, as a loss of power does."""
         command.killed = True
         processes.end(self.site.mark)
-        self.did.append("killed all of it")
-        self.finish(command)

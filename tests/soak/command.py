@@ -45,11 +45,10 @@ class Ended:
 
     @property
     def succeeded(self) -> bool:
-        """Done, as it says itself."""
         return self.code == 0
 
     def sentences(self) -> list[str]:
-        """What the command says went wrong."""
+        """Read what the command says went wrong."""
         return [line.removeprefix("microagg: ") for line in self.err.splitlines() if line.startswith("microagg: ")]
 
 
@@ -70,24 +69,21 @@ class Command:
     held_up: float = 0.0
     _read: int = 0
 
-    def look(self) -> bool:
-        """Take in new lines; whether there were any."""
+    def look(self) -> None:
+        """Take in new lines."""
         try:
             text = self.err_path.read_bytes()
         except FileNotFoundError:
-            return False
+            return
         end = text.rfind(b"\n") + 1
         new = text[self._read : end].decode(errors="replace").splitlines()
         self._read = max(self._read, end)
         self.lines += [(self.seconds(), line) for line in new]
-        return bool(new)
 
     def seconds(self) -> float:
-        """Since the start."""
         return time.monotonic() - self.started
 
     def is_over(self) -> bool:
-        """Whether it has ended."""
         return self.process.poll() is not None
 
     def wait_for(self, pattern: str, seconds: float = MOST_SECONDS) -> bool:
@@ -104,16 +100,10 @@ class Command:
             time.sleep(_LOOK_EVERY)
         return False
 
-    def send(self, number: int) -> None:
-        """A signal to the command alone."""
+    def send(self, number: int, group: bool = False) -> None:
+        """Send a signal to the command alone, or to the whole group, as a terminal does."""
         if not self.is_over():
-            self.process.send_signal(number)
-        self.killed |= number == signal.SIGKILL
-
-    def send_group(self, number: int) -> None:
-        """A signal to the whole group, as a terminal does."""
-        if not self.is_over():
-            os.killpg(self.process.pid, number)
+            (os.killpg if group else os.kill)(self.process.pid, number)
         self.killed |= number == signal.SIGKILL
 
     def wait(self) -> Ended:
@@ -148,7 +138,7 @@ class _Watch:
         self._looks = self._busy = 0
 
     def silence(self) -> str:
-        """What to say where the command hangs, or nothing."""
+        """Say how the command hangs, or nothing."""
         now, command = time.monotonic(), self._command
         if command.seconds() - command.held_up > MOST_SECONDS:
             return f"not over after {MOST_SECONDS:.0f} s"

@@ -37,7 +37,6 @@ def main() -> int:
 
 
 def campaign(arguments: argparse.Namespace) -> int:
-    """All cases of one format."""
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="microagg-damage-", dir=arguments.folder) as folder:
         release = DamagedRelease(Path(folder), arguments.format)

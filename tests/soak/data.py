@@ -46,7 +46,7 @@ class Configuration:
     sample: int = 2026
 
     def spec(self) -> dict[str, Any]:
-        """The part of the spec that decides the bytes."""
+        """Write the part of the spec that decides the bytes."""
         types = {"birth_date": "date", "dwelling_area_m2": "int32", "commute_km": "float64"}
         types |= {"year_of_arrival": "int16", "monthly_income": "int32", "weekly_hours": "int8"}
         url = f"input/people-*.{self.format}"
@@ -64,7 +64,6 @@ class Configuration:
         }
 
     def rows(self, asked_for: int) -> int:
-        """How many people of those asked for."""
         return min(asked_for, CSV_ROWS_MOST) if self.format == "csv" else asked_for
 
 
@@ -78,7 +77,7 @@ OTHER_PEOPLE = Configuration("other people", sample=1984)
 
 
 def people(rows: int, sample: int) -> pa.Table:
-    """The table: the demo's, its texts marked, a column that is to be dropped, and one that makes rows wide.
+    """Make the table: the demo's, its texts marked, a column that is to be dropped, and one that makes rows wide.
 
     Wide rows make a release of several files, and only such a release can be half there.
     """

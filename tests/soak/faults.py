@@ -10,25 +10,25 @@ Exit code 0 where nothing went wrong, 1 where something did. See the README besi
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import signal
 import sys
 import tempfile
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from soak.campaign import WRONG, Campaign, record, table
+from soak.campaign import WRONG, Campaign, table
 from soak.data import CONFIGURATIONS
 from soak.kinds import Kind, all_kinds
 
 ROWS = 300_000
 
 
-def arguments(given: list[str] | None = None) -> argparse.Namespace:
-    """What was asked for."""
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="A seeded campaign of faults against microagg run.")
     parser.add_argument("--minutes", type=float, default=30.0, help="no case begins later than that")
     parser.add_argument("--cases", type=int, help="at most so many cases")
@@ -41,11 +41,11 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="also write the record here, after every case")
     parser.add_argument("--folder", type=Path, help="where to work; compiled kernels and wrong cases stay there")
     parser.add_argument("--kernels", type=Path, help="compiled kernels to begin with; default: those in --folder")
-    return parser.parse_args(given)
+    return parser.parse_args()
 
 
 def chosen(names: list[str], configuration: str | None) -> list[Kind]:
-    """The kinds that were asked for, by name or family; all where none was. Without those that never release that."""
+    """Find the kinds asked for, by name or family; all where none is named. Without those that never release that."""
     kinds = all_kinds()
     unknown = [name for name in names if name not in kinds and name not in {k.family for k in kinds.values()}]
     if unknown:
@@ -58,7 +58,6 @@ def chosen(names: list[str], configuration: str | None) -> list[Kind]:
 
 
 def main() -> int:
-    """Run the campaign, print the table."""
     asked = arguments()
     kinds = chosen(asked.kind, asked.configuration)
     if asked.list:
@@ -75,7 +74,8 @@ def main() -> int:
             if verdict.outcome == WRONG:
                 print(f"    {_again(asked, verdict.kind, verdict.seed)}    # its files: {verdict.folder}", flush=True)
             if asked.json:
-                asked.json.write_text(record(campaign.verdicts, asked.rows, asked.seed))
+                cases = [asdict(verdict) for verdict in campaign.verdicts]
+                asked.json.write_text(json.dumps({"rows": asked.rows, "seed": asked.seed, "cases": cases}, indent=1))
     print(table(campaign.verdicts))
     n_wrong = sum(v.outcome == WRONG for v in campaign.verdicts)
     if not n_wrong and not asked.folder:

@@ -12,7 +12,6 @@ from soak.case import Case
 from soak.command import Ended
 from soak.data import CANARY
 from soak.reader import UnreadableError, latest, manifests, read_json, read_release
-from soak.work_area import runs
 
 #: What libraries and Python print when they are in trouble.
 _NOISE = re.compile(
@@ -35,7 +34,7 @@ _SAYS_PUBLISHED = re.compile(r"release \S+ is (?:already )?published in \S+")
 
 
 def of_command(ended: Ended, codes: frozenset[int]) -> Iterator[str]:
-    """What is wrong with how a command ended, which may fail with these codes."""
+    """Tell what is wrong with how a command ended, which may fail with these codes."""
     yield from (f"{where} tells a record's number: {m[0]!r}" for where, text in _said(ended)
                 for m in _RECORD_NUMBER.finditer(text))  # fmt: skip
     yield from (f"{where} holds a value of a record" for where, text in _said(ended) if _holds_canary(text.encode()))
@@ -80,7 +79,7 @@ def of_false_words(case: Case, ended: Ended) -> Iterator[str]:
 
 
 def released_now(case: Case) -> bool:
-    """Whether there is a release that can be read."""
+    """Tell whether there is a release that can be read."""
     try:
         return latest(case.site.output) is not None
     except UnreadableError:
@@ -90,25 +89,21 @@ def released_now(case: Case) -> bool:
 
 
 def of_leftovers(case: Case) -> Iterator[str]:
-    """Processes and temporary files that outlive their command."""
+    """Find processes and temporary files that outlive their command."""
     mark = case.site.mark
     seconds = _LEAVING_SECONDS * processes.load_factor()
-    if not processes.wait_until(lambda: not processes.marked(mark), seconds, every=0.3):
+    if not processes.wait_until(lambda: not processes.marked(mark), seconds):
         yield f"left running {seconds:.0f} s after its end: {processes.describe(processes.marked(mark))}"
         processes.end(mark)
     if not any(ended.killed for ended in case.ended):
-        yield from of_temporary_folder(case)
-
-
-def of_temporary_folder(case: Case) -> Iterator[str]:
-    """What lies in the temporary folder beside what an undisturbed run leaves there too."""
-    left = {path.name for path in case.site.temporary.iterdir()} - case.reference.leaves - {_KERNELS}
-    if left:
-        yield f"left in the temporary folder: {sorted(left)[:6]}"
+        # An undisturbed run may leave something there, too.
+        left = {path.name for path in case.site.temporary.iterdir()} - case.reference.leaves - {_KERNELS}
+        if left:
+            yield f"left in the temporary folder: {sorted(left)[:6]}"
 
 
 def of_unnamed_objects(case: Case) -> Iterator[str]:
-    """Objects at the output that no manifest names."""
+    """Find objects at the output that no manifest names."""
     names = set(case.site.output.versions())
     named = {"latest.json"}
     try:
@@ -124,7 +119,7 @@ def of_unnamed_objects(case: Case) -> Iterator[str]:
 
 
 def of_missing_pages(case: Case) -> Iterator[str]:
-    """Pages that are not where readers look for them, once all is done."""
+    """Find pages that are not where readers look for them, once all is done."""
     output = case.site.output
     names = set(output.versions())
     for manifest in manifests(names):
@@ -135,8 +130,9 @@ def of_missing_pages(case: Case) -> Iterator[str]:
 
 
 def of_end(case: Case) -> Iterator[str]:
-    """After the last undisturbed run: the release, and nothing but the release."""
-    if not case.may_leave_runs and (left := runs(case.site.work.versions())):
+    """Look, after the last undisturbed run, for the release, and nothing but the release."""
+    left = [name for name in case.site.work.versions() if name.startswith("runs/")]
+    if left and not case.may_leave_runs:
         yield f"staged work after success: {len(left)} objects such as {left[0]}"
     if case.look_at_end is not None:
         yield from case.look_at_end()
@@ -155,7 +151,7 @@ def of_end(case: Case) -> Iterator[str]:
 
 
 def of_secrets(case: Case) -> Iterator[str]:
-    """Values of records where none belongs: names of files, logs, Prefect's database, homes and temporary folders."""
+    """Find values of records in names of files, logs, Prefect's database, homes and temporary folders."""
     folder = case.site.folder
     for path in folder.rglob("*"):
         if CANARY in path.name:

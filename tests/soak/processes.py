@@ -19,27 +19,23 @@ _GONE = (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess, FileNo
 
 
 def marked(mark: str, helpers: bool = False) -> list[psutil.Process]:
-    """The living processes that carry the mark; with what the campaign itself runs for the case, if asked for."""
+    """Find the living processes that carry the mark; with what the campaign itself runs for the case, if asked for."""
     marks = {mark, helpers_mark(mark)} if helpers else {mark}
     return [process for process in psutil.process_iter() if _carries(process, marks)]
 
 
 def helpers_mark(mark: str) -> str:
-    """The mark of what the campaign runs for a case: a cluster, a server."""
     return f"{mark}-helpers"
 
 
 def _carries(process: psutil.Process, marks: set[str]) -> bool:
     try:
         return process.environ().get(MARK) in marks and process.status() != psutil.STATUS_ZOMBIE
-    except _GONE:
-        return False
-    except OSError:  # a process that is about to end has no environment any more
+    except (*_GONE, OSError):  # a process that is about to end has no environment any more
         return False
 
 
 def command_line(process: psutil.Process) -> str:
-    """Its arguments; nothing where it is gone."""
     try:
         return " ".join(process.cmdline())
     except _GONE:
@@ -47,17 +43,16 @@ def command_line(process: psutil.Process) -> str:
 
 
 def workers(mark: str) -> list[psutil.Process]:
-    """Dask's workers of the release's own cluster: processes that Python spawned."""
+    """Find Dask's workers of the release's own cluster: processes that Python spawned."""
     return [p for p in marked(mark) if "spawn_main" in command_line(p) and "resource_tracker" not in command_line(p)]
 
 
 def prefect_servers(mark: str) -> list[psutil.Process]:
-    """Prefect's embedded server."""
     return [p for p in marked(mark) if PREFECT_SERVER in command_line(p)]
 
 
 def as_from_a_terminal() -> None:
-    """Signals have their usual meaning: started in the background or by nohup, a campaign ignores some of them."""
+    """Give signals their usual meaning: started in the background or by nohup, a campaign ignores some of them."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
 
@@ -71,18 +66,17 @@ def send(process: psutil.Process, number: int) -> bool:
     return True
 
 
-def wait_until(is_true: Callable[[], bool], seconds: float, every: float = 0.1) -> bool:
+def wait_until(is_true: Callable[[], object], seconds: float) -> bool:
     """Look again until it is so; False where the time is up."""
     deadline = time.monotonic() + seconds
     while not is_true():
         if time.monotonic() > deadline:
             return False
-        time.sleep(every)
+        time.sleep(0.1)
     return True
 
 
 def describe(found: list[psutil.Process]) -> str:
-    """What they are, in a few words each."""
     return "; ".join(f"{p.pid} {command_line(p)[:160]}" for p in found)
 
 
@@ -99,12 +93,12 @@ def end(mark: str, helpers: bool = False) -> None:
 
 
 def load_factor() -> float:
-    """How much longer things may take than on an idle machine."""
+    """Compute how much longer things may take than on an idle machine."""
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def is_busy(mark: str) -> bool:
-    """Whether any thread of the case, its helpers included, computes, waits for a processor, or for a disk.
+    """Tell whether any thread of the case, its helpers included, computes, waits for a processor, or for a disk.
 
     On a machine that others use too, CPU seconds say little: a process that gets no processor is not idle.
     """

@@ -1,29 +1,34 @@
-"""Undisturbed releases, one a configuration: the bytes with which everything is compared, and how long it takes."""
+"""Undisturbed releases, one a configuration: the bytes with which everything is compared, and how long it takes.
+
+They are held against their input, with nothing of the product: what came in is what is released.
+"""
 
 from __future__ import annotations
 
 import re
 import shutil
 import threading
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pandas as pd
+import pyarrow as pa
+
+from seasons.readable import table_of
 from soak import processes
-from soak.content import of_content
 from soak.data import Configuration, write_input
-from soak.places import Folder
-from soak.reader import Content, latest
+from soak.places import Folder, Place
+from soak.reader import ALWAYS_AGAIN, Content, latest, read_json
 from soak.site import Site, local_cluster
 
 _BEGINS = re.compile(r"^([a-z-]+): (\d+) tasks$")
 _ENDS = re.compile(r"^([a-z]+) +\d+\.\d s  ")
-#: Tasks that no re-run is spared, whatever was done before.
-_ALWAYS_AGAIN = ("check-files", "upload")
 
 
 def landmark(line: str) -> str | None:
-    """The name of a place in a run that a line marks: a stage that ended, or tasks that began."""
+    """Name the place in a run that a line marks: a stage that ended, or tasks that began."""
     if begins := _BEGINS.match(line):
         return f"{begins[1]}: "
     ends = _ENDS.match(line)
@@ -61,24 +66,14 @@ class References:
     folder: Path
     kernels: Path
     rows: int
-    _made: dict[Configuration, Reference] = field(default_factory=dict)
+    made: dict[Configuration, Reference] = field(default_factory=dict)
 
     def of(self, configuration: Configuration) -> Reference:
-        """The release of a configuration.
-
-        Raises:
-            RuntimeError: it cannot be made even when nothing disturbs it.
-        """
-        if configuration not in self._made:
-            self._made[configuration] = self._make(configuration)
-        return self._made[configuration]
-
-    def made(self) -> dict[Configuration, Reference]:
-        """Those made so far."""
-        return dict(self._made)
+        if configuration not in self.made:
+            self.made[configuration] = self._make(configuration)
+        return self.made[configuration]
 
     def inputs(self, configuration: Configuration) -> Path:
-        """The folder with the configuration's input files."""
         folder = self.folder / f"input-{configuration.format}-{configuration.sample}-{self.rows}"
         if not folder.exists():
             write_input(folder, configuration, self.rows)
@@ -106,7 +101,7 @@ class References:
             raise RuntimeError(f"the undisturbed release failed: {ended.hung} {ended.err}")
         moments = _moments(command.lines)
         tasks = [_BEGINS.match(line) for _, line in command.lines]
-        n_tasks = sum(int(t[2]) for t in tasks if t and t[1] not in _ALWAYS_AGAIN)
+        n_tasks = sum(int(t[2]) for t in tasks if t and t[1] not in ALWAYS_AGAIN)
         left = frozenset(path.name for path in site.temporary.iterdir())
         wrongs = (f"left in the temporary folder: {sorted(left)}",) if left else ()
         wrongs += tuple(of_content(site, site.output, released.folder))
@@ -124,7 +119,7 @@ class References:
 
 
 def _moments(lines: list[tuple[float, str]]) -> tuple[Moment, ...]:
-    """Every landmark with the time until the next; before all of them, the start."""
+    """List every landmark with the time until the next; before all of them, the start."""
     marks = [(0.0, ""), *((at, mark) for at, line in lines if (mark := landmark(line)))]
     ends = [*(at for at, _ in marks[1:]), marks[-1][0] + 0.3]
     return tuple(Moment(mark, end - at) for (at, mark), end in zip(marks, ends, strict=True))
@@ -135,7 +130,7 @@ def _bytes_below(folder: Path) -> int:
 
 
 class _Peak:
-    """The most that a folder holds while a block lasts."""
+    """Measure the most that a folder holds while a block lasts."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._over = folder, threading.Event()
@@ -153,3 +148,47 @@ class _Peak:
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
+
+
+def of_content(site: Site, output: Place, folder: str) -> Iterator[str]:
+    """Tell what of a release is not so by its files and its input; a sentence each."""
+    roles = site.spec["roles"]
+    manifest = read_json(output, f"{folder}/manifest.json")
+    released = _frame({part["name"]: output.read(f"{folder}/{part['name']}") or b"" for part in manifest["parts"]})
+    given = _frame({path.name: path.read_bytes() for path in sorted((site.folder / "input").iterdir())})
+    wanted = [column for role in ("quasi_identifiers", "blocking", "confidential") for column in roles[role]]
+    if set(released.columns) != set(wanted):
+        yield f"released columns are {sorted(released.columns)}"
+        return
+    if len(released) != len(given):
+        yield f"{len(released)} records are released of {len(given)}"
+    keys = [*roles["blocking"], *roles["quasi_identifiers"]]
+    if (least := int(released.groupby(keys, dropna=False).size().min())) < site.spec["k"]:
+        yield f"a combination has {least} records, of k={site.spec['k']}"
+    confidential = list(roles["confidential"])
+    if not _counts(released, confidential).equals(_counts(given, confidential)):
+        yield "confidential values are not those of the input"
+    for column in roles["quasi_identifiers"]:
+        before, after = (_numbers(frame[column]) for frame in (given, released))
+        if abs(before.mean() - after.mean()) > 5e-3 * before.std():
+            yield f"the mean of {column} is not that of the input"
+        if after.min() < before.min() or after.max() > before.max() or after.nunique() > len(after) // site.spec["k"]:
+            yield f"{column} does not hold means of groups"
+
+
+def _frame(files: dict[str, bytes]) -> pd.DataFrame:
+    tables = [table_of(name, data) for name, data in files.items()]
+    return pa.concat_tables([table for table in tables if table is not None]).to_pandas(date_as_object=False)
+
+
+def _counts(frame: pd.DataFrame, columns: list[str]) -> pd.Series:
+    return frame[columns].astype(str).value_counts(sort=False).sort_index()
+
+
+def _numbers(values: pd.Series) -> pd.Series:
+    if pd.api.types.is_string_dtype(values):  # of Python objects, or of Arrow in newer versions
+        first = str(values.iloc[0])
+        values = pd.to_datetime(values) if first.count("-") == 2 else pd.to_numeric(values)
+    if pd.api.types.is_datetime64_any_dtype(values):
+        return values.astype("int64") / 86_400e9
+    return values.astype(float)

@@ -51,7 +51,7 @@ FAULTS = (
           "            elif part > first[s]:",
           "tests/property/test_dominance.py tests/property/test_loss_sums.py"),
     Fault("kernels", "the tree makes one group where scans make two", "makes_two = tree.size[1] >= two_from",
-          "makes_two = tree.size[1] > two_from", "tests/property/test_algorithms_trees.py -k twin"),
+          "makes_two = tree.size[1] > two_from", "tests/property/test_algorithms_trees.py -k scans"),
     Fault("kernels", "MD's second record need not stand aside", "d = distance(near, top, found)",
           "d = distance(near, top, top)", f"{_TWINS} -k md", "scan/md"),
     # --- gate ---
@@ -109,12 +109,12 @@ FAULTS = (
     Fault("publish", "private files are for everybody", "rights = _PRIVATE_FILE if self.private else _FILE",
           "rights = _FILE", "tests/integration/test_private_work.py"),
     Fault("publish", "links are followed", "return 0 if self.follow_links else os.O_NOFOLLOW", "return 0",
-          "tests/integration/test_publish_untrusted.py tests/integration/test_private_work.py "
+          "tests/integration/test_publish.py tests/integration/test_private_work.py "
           "tests/integration/test_storage_removals.py"),
     Fault("publish", "latest.json may name what was withdrawn",
           "return output.exists(layout.manifest()) and not is_withdrawn(output, layout.folder)",
           "return output.exists(layout.manifest())",
-          "tests/integration/test_publish_latest.py tests/integration/test_taken_back.py"),
+          "tests/integration/test_publish.py tests/integration/test_taken_back.py"),
     # --- ledger and series ---
     Fault("series", "an atom is released though somebody left",
           "code[(left > 0) | (stay < k)] = Fate.WITHHELD", "code[stay < k] = Fate.WITHHELD",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from servers.prefect_server import wait_until
+from servers.process import wait_until
 
 #: Every Python process imports this when it starts, if it lies on its path; with folder, module and function filled in.
 _AT_START = """

@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 
 import microagg_core
+from covering import each
 from inputs.strategies import EDGES, SEARCHING, VALUES
 from microagg_core import algorithms
 from microagg_core.errors import InternalError
 from microagg_core.group.algorithms import AlgorithmInfo
 from twins import TWINS
-
-EVERY_ALGORITHM = [pytest.param(info, id=name) for name, info in algorithms().items()]
 
 
 def test_reading_the_registry_loads_no_compiler() -> None:
@@ -32,16 +31,11 @@ def test_the_registry_cannot_be_changed() -> None:
         algorithms()["mine"] = algorithms()["mdav"]  # type: ignore[index]
     with pytest.raises(FrozenInstanceError):
         algorithms()["mdav"].min_k = 1  # type: ignore[misc]
-
-
-def test_the_public_names() -> None:
-    assert {"mdav", "mdav_plus", "v_mdav"} <= set(microagg_core.algorithms())
-    assert callable(microagg_core.partition) and callable(microagg_core.microaggregate)
     with pytest.raises(AttributeError, match="no attribute 'anonymise'"):
         microagg_core.anonymise  # noqa: B018
 
 
-@pytest.mark.parametrize("info", EVERY_ALGORITHM)
+@each("info", algorithms().values())
 def test_every_algorithm_describes_itself(info: AlgorithmInfo) -> None:
     assert algorithms()[info.name] is info
     assert info.summary and "\n" not in info.summary
@@ -52,13 +46,13 @@ def test_every_algorithm_describes_itself(info: AlgorithmInfo) -> None:
     assert [p["name"] for p in shown["parameters"]] == list(info.with_defaults({}))
 
 
-@pytest.mark.parametrize("info", EVERY_ALGORITHM)
+@each("info", algorithms().values())
 def test_every_algorithm_is_tested(info: AlgorithmInfo) -> None:
     assert (info.name in TWINS) != (info.name in SEARCHING), "write its slow readable twin, in tests/twins"
     assert {parameter.name for parameter in info.parameters} <= set(VALUES) & set(EDGES)
 
 
-@pytest.mark.parametrize("info", EVERY_ALGORITHM)
+@each("info", algorithms().values())
 def test_cost_and_memory_grow_with_the_data(info: AlgorithmInfo) -> None:
     few, many = (10, 20) if info.max_records else (1000, 2000)
     for model in (info.cost_seconds, info.memory_bytes):
@@ -67,19 +61,13 @@ def test_cost_and_memory_grow_with_the_data(info: AlgorithmInfo) -> None:
     assert info.memory_bytes(few, 4, 5) >= 8 * few * 4, "every algorithm works on a copy"
 
 
-@pytest.mark.parametrize("value", [-1, -1e-9, float("nan"), float("inf"), 10**400, "1", "", None, True])
+@each("value", [-1, -1e-9, float("nan"), float("inf"), 10**400, "1", "", None, True])
 def test_a_parameter_out_of_range_is_named(value: object) -> None:
     with pytest.raises(ValueError) as error:
         algorithms()["v_mdav"].check_parameters({"gamma": value})
     assert str(error.value) == f"gamma: must be a number of at least 0 or 'auto' (got {value!r})"
-
-
-def test_all_wrong_parameters_are_named_at_once() -> None:
-    with pytest.raises(ValueError) as error:
-        algorithms()["v_mdav"].check_parameters({"gamma": -2, "alpha": 1})
-    assert str(error.value) == (
-        "gamma: must be a number of at least 0 or 'auto' (got -2); v_mdav takes no parameter 'alpha'"
-    )
+    with pytest.raises(ValueError, match=r"gamma: .*; v_mdav takes no parameter 'alpha'$"):
+        algorithms()["v_mdav"].check_parameters({"gamma": value, "alpha": 1})
 
 
 def test_defaults_are_filled_in_and_given_values_kept() -> None:
@@ -99,7 +87,7 @@ def test_what_cannot_be_done_is_refused_in_a_sentence() -> None:
     assert narrow.refuses(4, 2) == "mdav takes at most 1 attribute(s) (got 2)"
 
 
-@pytest.mark.parametrize("labels", [[0, 0, 0, 1], [-1, -1, 0, 0], [0, 0, 0, 0]])
+@each("labels", [[0, 0, 0, 1], [-1, -1, 0, 0], [0, 0, 0, 0]])
 def test_groups_outside_the_promised_sizes_never_get_out(labels: list[int]) -> None:
     broken = replace(algorithms()["mdav"], groups=lambda X, k, *, seed: np.array(labels))
     with pytest.raises(InternalError, match="made a group outside its sizes, 2 to 3"):

@@ -12,22 +12,22 @@ from hypothesis import strategies as st
 
 from covering import examples
 from microagg_core.blocks.cuts import (
+    Cut,
     count_leaves,
     give_back_small,
     grow,
     route,
-    tree_from_plain,
-    tree_to_plain,
     with_record_numbers,
 )
 from microagg_core.blocks.labels import label_of, parse_label
 from microagg_core.blocks.memory import PARTITION_BYTES
 from microagg_core.blocks.merging import merge_undersized
-from microagg_core.blocks.outline import Outline
 from microagg_core.blocks.packing import assign_files, pack_blocks
+from microagg_core.blocks.plan import Outline
 from microagg_core.blocks.routes import SUPPRESSED, Routes, hash_keys
 from microagg_core.blocks.strata import StrataRules, plan_strata
 from microagg_core.errors import DataError
+from microagg_core.plain import from_json, to_json
 
 VALUES = st.one_of(st.none(), st.text(alphabet="ab|\\N", max_size=4))
 
@@ -170,7 +170,7 @@ def test_cuts_bound_every_leaf(kind: str) -> None:
     assert sizes.min() >= 5
     assert sizes.max() <= 100
     assert leaf.tolist() == [naive_route(tree, x) for x in X]
-    assert tree_from_plain(tree_to_plain(tree)) == tree
+    assert from_json(Cut, to_json(tree)) == tree
 
 
 def test_small_leaves_go_back_to_their_sibling() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime
 import decimal
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from covering import each
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.kinds.exact import ExactKind
 from microagg_core.data.kinds.floats import FloatKind
@@ -38,29 +40,11 @@ def mean_released(array: pa.Array, rounding: str | float = "type") -> Any:
 
 
 CASES: list[tuple[pa.Array, str | float, Any]] = [
-    (pa.array([1, 2, 4], pa.int8()), "type", 2),
     (pa.array([1, 2], pa.int64()), "type", 2),  # halves go to the even neighbour
     (pa.array([2, 3], pa.int64()), "type", 2),
-    (pa.array([2**62 + 1, 2**62 + 3], pa.int64()), "type", 2**62 + 2),
     (pa.array([2**64 - 1, 2**64 - 5], pa.uint64()), "type", 2**64 - 3),
     (pa.array([-(2**63), 2**63 - 1, 2**63 - 1], pa.int64()), "type", 3074457345618258602),
-    (pa.array([1, 2, 4], pa.int32()), "none", 7 / 3),
-    (pa.array([101, 102, 104], pa.int32()), 5, 100),
     (pa.array([126, 127], pa.int8()), 50, 100),  # 150 does not fit the type
-    (pa.array([True, True, False]), "type", True),
-    (pa.array([0.5, 1.0]), "type", 0.75),
-    (pa.array([0.5, 1.01]), 0.25, 0.75),
-    (pa.array([-0.0, -0.0]), "type", 0.0),
-    (
-        pa.array([0.1, 0.2], pa.float32()),
-        "type",
-        float(np.float32((np.float32(0.1) + np.float64(np.float32(0.2))) / 2)),
-    ),
-    (pa.array([D("1.10"), D("1.15")], pa.decimal128(9, 2)), "type", D("1.12")),
-    (pa.array([D("1.10"), D("1.30")], pa.decimal128(9, 2)), 0.5, D("1.00")),
-    (pa.array([D("1.10"), D("1.15")], pa.decimal128(9, 2)), "none", 1.125),
-    (pa.array([D("-1.10"), D("-1.16")], pa.decimal128(9, 2)), "type", D("-1.13")),
-    (pa.array([D(10) ** 20, D(10) ** 20 + 2], pa.decimal128(30, 1)), "type", D(10) ** 20 + 1),
     (pa.array([D(10**38 - 1), D(10**38 - 2)], pa.decimal128(38, 0)), "type", D(10**38 - 2)),
     (pa.array([D(1 - 10**38), D(1 - 10**38)], pa.decimal128(38, 0)), "type", D(1 - 10**38)),
     (pa.array([0, 2**64 - 1], pa.uint64()), 2**63, 2**63),
@@ -68,29 +52,22 @@ CASES: list[tuple[pa.Array, str | float, Any]] = [
     (pa.array([1.7976931348623157e308, 1.7976931348623155e308]), "type", 1.7976931348623155e308),
     (pa.array([5e-324, 5e-324]), "type", 5e-324),
     (pa.array([1e308, 1e308]), 0.1, 1e308),
-    (pa.array([datetime.date(2000, 1, 1), datetime.date(2000, 1, 3)]), "type", datetime.date(2000, 1, 2)),
-    (pa.array([datetime.date(2000, 1, 1), datetime.date(2000, 1, 3)], pa.date64()), "type", datetime.date(2000, 1, 2)),
     (pa.array([datetime.date(2000, 1, 1), datetime.date(2000, 1, 2)], pa.date64()), "type", datetime.date(2000, 1, 2)),
-    (
-        pa.array([1, 3], pa.timestamp("us", "Europe/Madrid")),
-        "type",
-        pa.scalar(2, pa.timestamp("us", "Europe/Madrid")).as_py(),
-    ),
     (pa.array([86_400 * 10, 86_400 * 11 - 5], pa.timestamp("s")), 86_400, datetime.datetime(1970, 1, 11)),
 ]
 
 
-@pytest.mark.parametrize(("array", "rounding", "expected"), CASES)
+@each("array, rounding, expected", CASES)
 def test_a_group_mean_is_released_in_its_type(array: pa.Array, rounding: str | float, expected: Any) -> None:
     found = mean_released(array, rounding)
     assert found == expected
     assert type(found) is type(expected)
 
 
-@pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.time32("s"), pa.duration("s")])
-def test_types_without_a_mean_are_refused(kind: pa.DataType) -> None:
+@pytest.mark.parametrize("refuse", [kind_of, unrounded_kind])
+def test_types_without_a_mean_are_refused(refuse: Callable[..., object]) -> None:
     """And no cure leaves the column as it is, which would publish what others know."""
-    for refuse in (kind_of, unrounded_kind):
+    for kind in (pa.string(), pa.binary(), pa.time32("s"), pa.duration("s")):
         with pytest.raises(DataError, match=r"quasi-identifier 'q' has the type .* or drop it") as refused:
             refuse("q", kind)
         assert "confidential" not in refused.value.message and "leave it out" not in refused.value.message
@@ -105,7 +82,7 @@ def test_roundings_that_do_not_fit_are_refused(kind: pa.DataType, rounding: str 
         kind_of("q", kind, rounding)
 
 
-@pytest.mark.parametrize(
+@each(
     "array",
     [
         pa.array([1.5, None, float("nan")]),
@@ -129,28 +106,7 @@ def test_slices_are_read_from_their_offset() -> None:
         assert ticks.tolist() == whole[1:].tolist()
 
 
-IN_ORDER = [
-    pa.array([-1.5, -0.0, 2.5, None]),
-    pa.array([-128, -1, 0, 127], pa.int8()),
-    pa.array([-(2**63), -1, 2**63 - 1, None], pa.int64()),
-    pa.array([0, 2**63, 2**64 - 1], pa.uint64()),
-    pa.array([D("-1.5"), D("0.0"), D("9.9"), None], pa.decimal128(3, 1)),
-    pa.array([D(-(10**30)), D(10**20), D(10**30)], pa.decimal128(38, 0)),
-    pa.array([datetime.date(1960, 1, 1), datetime.date(2000, 1, 1), None]),
-    pa.array([-5, 0, 7], pa.timestamp("ns")),
-    pa.array([False, True, None]),
-]
-
-
-@pytest.mark.parametrize("array", IN_ORDER, ids=lambda array: str(array.type))
-def test_released_rows_are_sorted_by_value_with_missing_ones_last(array: pa.Array) -> None:
-    shuffled = array.take(pa.array(np.random.default_rng(2).permutation(len(array))))
-    order = np.argsort(kind_of("q", array.type).sort_key(pa.chunked_array([shuffled])), kind="stable")
-    assert shuffled.take(pa.array(order)).equals(array)
-
-
-@pytest.mark.parametrize("scale", [1e-290, 1.0, 1e290])
-@pytest.mark.parametrize("shift", [0.0, 1e9])
+@pytest.mark.parametrize(("scale", "shift"), [(1e-290, 1e9), (1e290, 0.0)])
 def test_standardized_values_have_mean_0_and_variance_1(scale: float, shift: float) -> None:
     values = (np.random.default_rng(0).normal(size=500) + shift) * scale
     kind = kind_of("q", pa.float64(), "type")

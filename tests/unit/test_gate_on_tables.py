@@ -34,6 +34,7 @@ from microagg_core.spec.columns import Column, FileSchema
 KINDS = (kind_of("x", pa.int64(), "type"),)
 SCHEMA = FileSchema(
     (Column("x", pa.int64(), "quasi_identifiers"), Column("note", pa.string(), "confidential")),
+    (),
     KINDS,
     (pa.int64(), pa.string()),
 )

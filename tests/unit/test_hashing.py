@@ -8,8 +8,8 @@ import decimal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pytest
 
+from covering import each
 from microagg_core.data.tables.hashing import hash_rows, missing_in, nulls_of, sum_of
 from microagg_core.kernels.tools.hashing import mix
 
@@ -64,44 +64,26 @@ COLUMNS = {
 }
 
 
-@pytest.mark.parametrize("name", COLUMNS)
-def test_slices_and_chunks_do_not_matter(name: str) -> None:
-    column = COLUMNS[name]
+@each("column", COLUMNS.values())
+def test_equal_rows_have_equal_hashes_however_they_are_held_and_others_do_not(column: pa.Array) -> None:
     whole = hash_rows([column], 5, seed=1)
-    for start in range(5):
+    for start in range(6):
         assert hash_rows([column.slice(start)], 5 - start, seed=1).tolist() == whole[start:].tolist()
     chunked = pa.chunked_array([column.slice(0, 2), column.slice(2)])
     assert hash_rows([chunked], 5, seed=1).tolist() == whole.tolist()
+    assert hash_rows([pa.array([], column.type)], 0, seed=1).tolist() == []
+    valid = np.asarray(column.is_valid())
+    assert hash_rows([column.drop_null()], int(valid.sum()), seed=1).tolist() == whole[valid].tolist()
+    assert len(set(whole.tolist())) == len({repr(value) for value in column.to_pylist()})
 
 
-@pytest.mark.parametrize("name", COLUMNS)
-def test_no_rows_have_no_hashes(name: str) -> None:
-    for column in (COLUMNS[name][:0], pa.array([], COLUMNS[name].type)):
-        assert hash_rows([column], 0, seed=1).tolist() == []
-
-
-@pytest.mark.parametrize("name", COLUMNS)
-def test_different_values_differ(name: str) -> None:
-    values = COLUMNS[name].to_pylist()
-    distinct = len({repr(v) for v in values})
-    assert len(set(hash_rows([COLUMNS[name]], 5, seed=1).tolist())) == distinct
-
-
-@pytest.mark.parametrize("name", COLUMNS)
-def test_what_is_missing_is_what_arrow_says(name: str) -> None:
-    repeated = pa.concat_arrays([COLUMNS[name]] * 5)
+@each("column", COLUMNS.values())
+def test_what_is_missing_is_what_arrow_says(column: pa.Array) -> None:
+    repeated = pa.concat_arrays([column] * 5)
     nothing, full = pa.nulls(3, repeated.type), repeated.drop_null()
-    for column in (*(repeated.slice(start) for start in range(18)), repeated.slice(3, 7), repeated[:0], nothing, full):
-        assert nulls_of(column).tolist() == pc.is_null(column).to_pylist()
-        assert missing_in(column).tolist() == pc.is_null(column, nan_is_null=True).to_pylist()
-
-
-@pytest.mark.parametrize("name", COLUMNS)
-def test_a_column_without_nulls_is_hashed_as_one_with_nulls(name: str) -> None:
-    column = COLUMNS[name]
-    there = column.is_valid().to_pylist()
-    alone = hash_rows([column.drop_null()], sum(there), seed=1).tolist()
-    assert alone == hash_rows([column], 5, seed=1)[np.array(there)].tolist()
+    for some in (*(repeated.slice(start) for start in range(18)), repeated.slice(3, 7), repeated[:0], nothing, full):
+        assert nulls_of(some).tolist() == pc.is_null(some).to_pylist()
+        assert missing_in(some).tolist() == pc.is_null(some, nan_is_null=True).to_pylist()
 
 
 def test_columns_are_told_apart() -> None:

@@ -73,14 +73,6 @@ def test_groups_that_are_only_a_means_tell_no_loss(clock: list[float]) -> None:
     ]
 
 
-def test_what_a_listener_raises_ends_the_work() -> None:
-    def enough(_: Headway) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt), listening(enough, every=0.0), working_on(2):
-        Progress("annealing", X).report(1.0)
-
-
 def headway(block: int, seconds: float) -> Headway:
     return Headway("annealing", seconds, 1000, 0.5, 12.3456, block)
 

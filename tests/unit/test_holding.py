@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,14 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covering import examples
-from microagg_core.blocks.memory import task_bytes
-from microagg_core.blocks.outline import Outline
-from microagg_core.blocks.plan import plan_blocks
+from microagg_core.blocks.plan import Outline, plan_blocks
 from microagg_core.blocks.routes import SUPPRESSED, Routes, hash_keys
 from microagg_core.blocks.strata import Strata, StrataRules, plan_strata
-from microagg_core.blocks.withholding import Holding
 from microagg_core.errors import DataError
 from microagg_core.group.algorithms import algorithms
+from microagg_core.plain import from_json, to_json
+from microagg_core.release.planning import task_bytes
 
 K = 3
 TEXTS = [pa.string(), pa.string()]
@@ -48,7 +45,7 @@ def strata_of(strata: Strata, counted: Counted) -> dict[tuple[str, str], int]:
 
 def test_large_keys_go_by_themselves_and_waiting_ones_together() -> None:
     counted = {("n", "a"): (20, 0), ("n", "b"): (2, 1), ("n", "c"): (9, 0), ("n", "d"): (2, 2), ("s", "a"): (1, 0)}
-    strata = plan_strata(keys_table(counted), StrataRules(K, "merge"), TEXTS, Holding(until=20))
+    strata = plan_strata(keys_table(counted), StrataRules(K, "merge"), TEXTS, 20)
     labels = list(zip(*(strata.labels[f"b{j}"].to_pylist() for j in range(2)), strict=True))
     assert labels == [("n", "a"), ("n", "b|d")] and strata.rows.tolist() == [20, 4]
     found = strata_of(strata, counted)
@@ -59,28 +56,20 @@ def test_large_keys_go_by_themselves_and_waiting_ones_together() -> None:
 
 def test_a_key_that_has_waited_goes_if_it_has_k_and_is_held_if_not() -> None:
     counted = {("n", "a"): (5, 1), ("n", "b"): (5, 0), ("s", "a"): (2, 2)}
-    strata = plan_strata(keys_table(counted), StrataRules(K, "suppress"), TEXTS, Holding(until=20))
+    strata = plan_strata(keys_table(counted), StrataRules(K, "suppress"), TEXTS, 20)
     assert (strata.rows.tolist(), strata.held_keys, strata.held_rows) == ([5], 2, 7)
 
 
 def test_no_key_goes_by_itself_with_fewer_than_k() -> None:
-    strata = plan_strata(keys_table({("n", "a"): (2, 0)}), StrataRules(K, "merge"), TEXTS, Holding(until=1))
+    strata = plan_strata(keys_table({("n", "a"): (2, 0)}), StrataRules(K, "merge"), TEXTS, 1)
     assert (len(strata.rows), strata.held_rows) == (0, 2)
 
 
-@pytest.mark.parametrize("undersized", ["merge", "suppress"])
-def test_a_night_without_hold_holds_what_is_below_k(undersized: str) -> None:
+def test_a_night_without_hold_holds_what_is_below_k_or_stops() -> None:
     counted = {("n", "a"): (5, 0), ("s", "a"): (1, 0), ("s", "b"): (1, 0)}
-    night = plan_strata(keys_table(counted), StrataRules(K, undersized), TEXTS)
-    merged = undersized == "merge"
-    assert (int(night.rows.sum()), night.held_rows, night.suppressed_rows) == (
-        7 if merged else 5,
-        0 if merged else 2,
-        0,
-    )
-
-
-def test_keys_below_k_stop_a_night_where_the_spec_says_so() -> None:
+    for undersized, rows, held in (("merge", 7, 0), ("suppress", 5, 2)):
+        night = plan_strata(keys_table(counted), StrataRules(K, undersized), TEXTS)
+        assert (int(night.rows.sum()), night.held_rows, night.suppressed_rows) == (rows, held, 0)
     with pytest.raises(DataError, match="1 of 2 blocking keys have fewer than k=3"):
         plan_strata(keys_table({("n", "a"): (5, 0), ("s", "a"): (1, 0)}), StrataRules(K, "error"), TEXTS)
 
@@ -97,8 +86,7 @@ COUNTED = st.dictionaries(
 def test_who_goes_has_enough_or_has_waited_and_nobody_is_lost(
     counted: Counted, undersized: str, until: int | None
 ) -> None:
-    hold = None if until is None else Holding(until)
-    strata = plan_strata(keys_table(counted), StrataRules(K, undersized), TEXTS, hold)
+    strata = plan_strata(keys_table(counted), StrataRules(K, undersized), TEXTS, until)
     assert int(strata.rows.sum()) + strata.held_rows == sum(rows for rows, _ in counted.values())
     assert strata.suppressed_rows == 0 and np.all(strata.rows >= K)
     members: dict[int, list[tuple[int, int]]] = {}
@@ -131,10 +119,10 @@ def test_a_plan_without_a_block(counted: Counted, undersized: str) -> None:
         rows for rows, _ in counted.values()
     )
     assert plan.strata.labels.num_rows == 0
-    outline = Outline.from_plain(json.loads(json.dumps(plan.outline().to_plain())))
+    outline = from_json(Outline, to_json(plan.outline()))
     assert (outline.n_blocks, outline.n_partitions, outline.rows.tolist()) == (0, 0, [])
     routes = Routes.from_table(plan.routes().to_table())
     nobody = routes.places_of(np.empty(0, dtype=np.uint64))
     assert routes.blocks_of(nobody, outline.trees, np.empty((0, 1)), nobody).tolist() == []
     assert (routes.stratum == SUPPRESSED).all() and plan.blocks().num_rows == 0
-    assert task_bytes(info, 1, K, plan.block_rows, plan.rows_of_partitions(), 0.0) == 0
+    assert task_bytes(plan, info, 1, K, 0.0) == plan.route_bytes()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,39 +10,17 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
+from covering import each
 from microagg_core.profile.columns import ColumnProfile, profiled
 from microagg_core.profile.notations import (
     DAY_NUMBERS,
-    NULL_WORDS,
-    PATTERNS,
     declared_type,
-    notation_counts,
-    notation_of,
     why_text,
 )
 from microagg_core.profile.profile import profile_of
 from microagg_core.profile.proposals import RoleProposal, proposed_roles
 from microagg_core.profile.reading import understood
-
-TEXTS = st.one_of(
-    st.sampled_from(NULL_WORDS),
-    st.from_regex("|".join(PATTERNS.values()), fullmatch=True, alphabet=st.characters(codec="ascii")),
-    st.text(alphabet="0123456789-+.,:eE TZ'", max_size=12),
-    st.text(max_size=6),
-)
-
-
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no discrepancy
-@given(st.lists(TEXTS, min_size=1, max_size=30))
-def test_a_column_is_classified_as_its_texts_are(texts: list[str]) -> None:
-    counted = Counter(texts)
-    expected = Counter[str]()
-    for text, n in counted.items():
-        expected[notation_of(text)] += n
-    assert notation_counts(pa.array(list(counted)), pa.array(list(counted.values()))) == dict(expected)
 
 
 def column(values: list[object], held: pa.DataType | None = None) -> ColumnProfile:
@@ -69,8 +46,8 @@ def test_a_declared_type_is_one_that_the_reader_takes(tmp_path: Path, kind: str)
     assert result.sample.table.column("x").null_count == 1
 
 
-@pytest.mark.parametrize(
-    ("cells", "expected"),
+@each(
+    "cells, expected",
     [
         (["007", "12"], "leading zeros"),
         (["001.1", "250.0"], "leading zeros"),
@@ -136,8 +113,8 @@ def test_no_range_is_a_records_value() -> None:
     assert few.low is None and few.high is None and few.skew is None
 
 
-@pytest.mark.parametrize(
-    ("values", "held", "expected"),
+@each(
+    "values, held, expected",
     [
         (20 * [18, 30, 90], pa.int8(), ("18", "90")),
         (20 * [0, 1], pa.int64(), ("0", "1")),
@@ -164,8 +141,8 @@ def test_ranges_of_any_type(values: list[object], held: pa.DataType, expected: t
     assert profile.is_nested == (pa.types.is_nested(held) or pa.types.is_interval(held))
 
 
-@pytest.mark.parametrize(
-    ("values", "codes"),
+@each(
+    "values, codes",
     [
         (9 * [-9] + list(range(90)), (-9,)),
         (9 * [999] + list(range(90)), (999,)),

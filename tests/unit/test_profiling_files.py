@@ -12,6 +12,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
+from covering import cover, each
 from microagg_core.data.places import Input
 from microagg_core.errors import DataError, MicroaggError, SpecError
 from microagg_core.profile import reading
@@ -40,15 +41,13 @@ def sentence(url: str, **options: str) -> str:
     return caught.value.message
 
 
-@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-@pytest.mark.parametrize(
-    ("encoding", "expected"),
-    [("utf-8", "utf-8"), ("utf-8-sig", "utf-8"), ("cp1252", "cp1252"), ("latin-1", "cp1252"), ("utf-16", "utf-16"),
-     ("utf-16-le", "utf-16-le"), ("utf-16-be", "utf-16-be"), ("utf-32", "utf-32")],
-)  # fmt: skip
-@pytest.mark.parametrize("comma", [False, True])
-def test_a_dialect_is_found(tmp_path: Path, delimiter: str, encoding: str, expected: str, comma: bool) -> None:
+ENCODINGS = ["utf-8", "utf-8-sig", "cp1252", "latin-1", "utf-16", "utf-16-le", "utf-16-be", "utf-32"]
+
+
+@pytest.mark.parametrize(("delimiter", "encoding", "comma"), cover(",;\t|", ENCODINGS, [False, True]))
+def test_a_dialect_is_found(tmp_path: Path, delimiter: str, encoding: str, comma: bool) -> None:
     """And the file is read with it: the values are those that were written."""
+    expected = {"utf-8-sig": "utf-8", "latin-1": "cp1252"}.get(encoding, encoding)
     result = understood(write(tmp_path, lines(delimiter, "\r\n", comma).encode(encoding)))
     dialect = result.source.csv
     assert (dialect.delimiter, dialect.encoding, dialect.decimal_mark) == (delimiter, expected, "," if comma else ".")
@@ -136,8 +135,8 @@ def test_a_file_that_is_not_understood_is_refused(tmp_path: Path, content: str |
     assert not any(cell in said for cell in ("Zoë", "Ayr", "41", "Ren"))
 
 
-@pytest.mark.parametrize(
-    ("name", "make", "expected"),
+@each(
+    "name, make, expected",
     [
         ("people.csv", lambda path: pq.write_table(pa.table({"a": [1]}), path), "holds parquet, not csv as its ending"),
         ("people.parquet", lambda path: path.write_text(HEADER + ROW), "holds text, not parquet as its ending says"),
@@ -170,8 +169,8 @@ def test_what_the_user_says_is_not_looked_for(tmp_path: Path) -> None:
         understood(polish, encoding="klingon")
 
 
-@pytest.mark.parametrize(
-    ("url", "error", "expected"),
+@each(
+    "url, error, expected",
     [
         ("s3://me:canary@bucket/a.csv", SpecError, "must not hold a user or password"),
         ("a{x}.csv", SpecError, "neither {id}"),

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from microagg_core.errors import ClusterError, GateError, InternalError, InterruptionError, MicroaggError, StorageError
+from microagg_core.errors import ClusterError
 from microagg_core.pages.release_report import compared_rows, results_markdown, stage_rows
 from microagg_core.store.objects import Store
-from microagg_flows.record import RunRecord, cure_of, mark_untold, outcome_of, this_process, write_private
+from microagg_flows.record import RunRecord, mark_untold, this_process, write_private
 from microagg_flows.release import StageOutcome, compared
 
 STAGE = {
@@ -32,25 +32,6 @@ FAILED = {
     "memory_bytes": {"estimate": 2**20, "actual": None},
     "stages": [STAGE],
 }
-
-
-@pytest.mark.parametrize(
-    ("error", "outcome"),
-    [
-        (GateError("k"), "refused"),
-        (StorageError("full"), "failed"),
-        (ClusterError("gone"), "failed"),
-        (InternalError("a bug"), "failed"),
-        (InterruptionError("interrupted"), "interrupted"),
-    ],
-)
-def test_every_error_has_its_class(error: MicroaggError, outcome: str) -> None:
-    assert outcome_of(error) == outcome
-
-
-def test_the_cure_is_what_is_said_last() -> None:
-    assert cure_of("a; b; run it again") == "run it again"
-    assert cure_of("nothing but this") is None
 
 
 def test_a_failure_is_readable() -> None:
@@ -125,6 +106,9 @@ def test_a_run_whose_process_is_gone_is_marked(work: Store) -> None:
     assert results["stages"] == FAILED["stages"]
 
 
+ELSEWHERE = {"host": f"not-{socket.gethostname()}", "number": 1, "born": 0.0}
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -132,10 +116,7 @@ def test_a_run_whose_process_is_gone_is_marked(work: Store) -> None:
         {"series": "others"},
         {"outcome": "failed"},
         # On another machine, where it has only begun: nobody knows.
-        {
-            "process": {"host": f"not-{socket.gethostname()}", "number": 1, "born": 0.0},
-            "started": "2999-01-01T00:00:00Z",
-        },
+        {"process": ELSEWHERE, "started": "2999-01-01T00:00:00Z"},
     ],
     ids=["alive", "of another series", "told", "elsewhere"],
 )
@@ -147,8 +128,7 @@ def test_other_runs_are_left_alone(work: Store, changes: dict[str, Any]) -> None
 
 
 def test_a_run_elsewhere_that_was_not_seen_for_long_is_marked(work: Store) -> None:
-    elsewhere = {"host": f"not-{socket.gethostname()}", "number": 1, "born": 0.0}
-    name = left(work, process=elsewhere, started="2020-01-01T00:00:00Z")
+    name = left(work, process=ELSEWHERE, started="2020-01-01T00:00:00Z")
     mark_untold(work, "people")
     assert work.read_json(name)["outcome"] == "ended without a word"
 

@@ -9,7 +9,8 @@ import jsonschema
 import pytest
 
 from microagg_core.errors import SpecError
-from microagg_core.spec.loading import canonical, load_spec, spec_schema
+from microagg_core.spec.json_schema import spec_schema
+from microagg_core.spec.loading import canonical, load_spec
 from microagg_core.spec.schedule import cron_problem
 
 TEXT = """\

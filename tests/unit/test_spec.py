@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
-from microagg_core.data.formats.reading import input_format
+from covering import each
 from microagg_core.group.algorithms import algorithms
 from microagg_core.spec.clusters import (
     Adapt,
@@ -21,7 +21,8 @@ from microagg_core.spec.clusters import (
     SshCluster,
     parse_bytes,
 )
-from microagg_core.spec.loading import canonical, spec_schema
+from microagg_core.spec.json_schema import spec_schema
+from microagg_core.spec.loading import canonical
 from microagg_core.spec.problems import PATTERNS
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.spec.series import UNTIL_PATTERN
@@ -75,19 +76,16 @@ def test_a_spec_survives_its_own_json() -> None:
     assert ReleaseSpec.model_validate(spec.model_dump()) == spec
 
 
-@pytest.mark.parametrize(
-    ("written", "meant"),
+@each(
+    "written, meant",
     [
         (None, None),
         ("none", NoCluster()),
-        ({"none": {}}, NoCluster()),
         (NoCluster(), NoCluster()),
         ("local", LocalCluster()),
         ({"local": {"workers": 3}}, LocalCluster(workers=3)),
         ({"local": None}, LocalCluster()),
-        ({"workers": 3}, LocalCluster(workers=3)),
         ("tls://scheduler:8786", RunningCluster(address="tls://scheduler:8786")),
-        ({"address": "tls://scheduler:8786"}, RunningCluster(address="tls://scheduler:8786")),
         (RunningCluster(address="tls://a:1"), RunningCluster(address="tls://a:1")),
         ({"local": {"adapt": {"maximum": 3}}}, LocalCluster(adapt=Adapt(minimum=0, maximum=3))),
         ({"ssh": {"hosts": ["a"]}}, SshCluster(ssh=Ssh(hosts=("a",)))),
@@ -113,21 +111,13 @@ def test_ways_to_write_an_algorithm(written: Any, name: str, parameters: dict[st
     assert (algorithm.name, algorithm.parameters) == (name, parameters)
 
 
-def test_time_budgets_need_a_spec_that_does_not_promise_the_same_bytes() -> None:
-    spec = spec_with(refine={"seconds": 2}, reproducible=False)
-    assert spec.effort == 2 and ReleaseSpec.model_validate_json(spec.model_dump_json()) == spec
-    says = "refine.seconds: makes the release depend on the machine's speed; set reproducible: false"
-    assert says in complaint_about(refine={"seconds": 2})
-    assert spec_with(refine="thorough", reproducible=False).effort == "thorough"
-
-
 def test_one_unit_column_may_stand_alone() -> None:
     assert spec_with(unit="person").unit == ("person",)
     roles = {**SMALLEST["roles"], "identifiers": ["person", "visit"]}
     assert spec_with(roles=roles, unit=["person", "visit"]).unit == ("person", "visit")
 
 
-@pytest.mark.parametrize("value", [True, "5", 5.0, None, [5]])
+@each("value", [True, "5", 5.0, None, [5]])
 def test_k_is_a_whole_number_and_nothing_that_passes_for_one(value: Any) -> None:
     assert "k\n" in complaint_about(k=value)
 
@@ -135,18 +125,11 @@ def test_k_is_a_whole_number_and_nothing_that_passes_for_one(value: Any) -> None
 @pytest.mark.parametrize(
     ("parts", "says"),
     [
-        ({"work": {"url": "/data/out/work"}}, "work.url: the private work area lies inside the output"),
         ({"work": {"url": "/data/out"}}, "work.url: the private work area lies inside the output"),
-        ({"rounding": {"income": 5}}, "rounding.income: is not a quasi-identifier"),
-        ({"acknowledge": {"nearly_unique": ["age"]}}, "'age' is not a confidential column"),
-        ({"unit": ["income"]}, "'income' must be an identifier"),
         ({"unit": ["person", "region"]}, "'region' must be an identifier"),
         ({"unit": ["person", "person"]}, "'person' is named twice"),
         ({"unit": []}, "unit: must name at least one column"),
-        ({"blocks": {"max_records": 5}}, "blocks.max_records: must be at least 2k = 6 (got 5)"),
-        ({"algorithm": "magic"}, "must be one of mdav"),
         ({"algorithm": {"name": "mdav", "gamma": 1}}, "gamma: is not a parameter of mdav; it takes none"),
-        ({"algorithm": {"name": "v_mdav", "gamma": -1}}, "gamma: must be a number of at least 0 or 'auto'"),
         (
             {"algorithm": "individual_ranking"},
             "algorithm: individual_ranking groups each quasi-identifier on its own, so that only a release with one of "
@@ -177,9 +160,7 @@ def test_k_is_a_whole_number_and_nothing_that_passes_for_one(value: Any) -> None
             {"cluster": {"address": "tcp://127.0.0.1:1", "tls": {"ca": "a", "cert": "b", "key": "c"}}},
             "is for an address that starts with tls:// or wss://",
         ),
-        ({"roles": {"quasi_identifiers": ["a"], "drop": ["a"]}}, "stands in quasi_identifiers and in drop"),
         ({"roles": {"quasi_identifiers": ["a", "a"]}}, "stands twice in quasi_identifiers"),
-        ({"roles": {"to_decide": ["a", "b"], "quasi_identifiers": []}}, "columns without a role yet: 'a', 'b'"),
         ({"input": {"url": "a.csv", "csv": {"types": {"a": "decimal(39,2)"}}}}, "precision of 1 to 38"),
         ({"input": {"url": "a.csv", "csv": {"delimiter": "\n"}}}, "must be one ASCII character"),
     ],
@@ -199,16 +180,13 @@ def test_an_empty_list_of_undecided_columns_is_no_obstacle() -> None:
     assert spec_with(roles={"quasi_identifiers": ["age"], "to_decide": []}).roles.quasi_identifiers == ("age",)
 
 
-@pytest.mark.parametrize(
+@each(
     "options",
     [
-        {"key": "canary"},
-        {"secret": "canary"},
         {"client_kwargs": {"aws_secret_access_key": "canary"}},
         {"a": [{"password": "canary"}]},
         {"proxy": "https://user:canary@proxy"},
         {"connection_string": "canary"},
-        {"account_key": "canary"},
         {"sas_token": "canary"},
         {"headers": {"Authorization": "canary"}},
         {"pat": "canary"},
@@ -225,13 +203,10 @@ def test_a_secret_is_refused_and_not_shown(options: dict[str, Any]) -> None:
     assert "canary" not in complaint and "77771" not in complaint
 
 
-@pytest.mark.parametrize(
+@each(
     "options",
     [
-        {"anon": True},
-        {"endpoint_url": "http://127.0.0.1:9000"},
-        {"profile": "release"},
-        {"use_ssl": False},
+        {"anon": True, "endpoint_url": "http://127.0.0.1:9000", "profile": "release", "use_ssl": False},
         {"config_kwargs": {"s3": {"addressing_style": "path"}, "proxies": {"https": "http://proxy:3128"}}},
         {"s3_additional_kwargs": {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": "arn:aws:kms:eu:1:key/2"}},
         {"account_name": "people", "default_block_size": 2**20, "request_payer": None},
@@ -241,24 +216,11 @@ def test_options_that_are_no_secrets_pass(options: dict[str, Any]) -> None:
     assert spec_with(input={"url": "s3://b/x", "storage_options": options}).input.storage_options == options
 
 
-@pytest.mark.parametrize(
-    ("text", "size"), [("1GiB", 2**30), ("512 MiB", 2**29), ("1.5gb", 1_500_000_000), ("1048576", 2**20)]
-)
-def test_sizes(text: str, size: int) -> None:
-    assert parse_bytes(text) == size
-
-
-@pytest.mark.parametrize("text", ["", "lots", "0", "0.1", "-1GiB", "1.2.3GB", "1 TiBs", "1e9"])
-def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(ValueError, match="must be a size such as"):
-        parse_bytes(text)
-
-
-def test_a_format_is_recognised_by_its_ending() -> None:
-    assert input_format(spec_with(input={"url": "s3://b/IN.CSV"}).input).name == "csv"
-    assert input_format(spec_with(input={"url": "s3://b/in.csv", "format": "parquet"}).input).name == "parquet"
-    assert input_format(spec_with(input={"url": "in/*.feather"}).input).name == "arrow"
-    assert input_format(spec_with().input).name == "parquet"
+def test_sizes() -> None:
+    assert [parse_bytes(text) for text in ("1GiB", "1.5gb", "1048576")] == [2**30, 1_500_000_000, 2**20]
+    for text in ("", "0", "0.1", "-1GiB", "1.2.3GB", "1 TiBs", "1e9"):
+        with pytest.raises(ValueError, match="must be a size such as"):
+            parse_bytes(text)
 
 
 def test_the_canonical_text_leaves_out_cluster_and_id_only() -> None:
@@ -278,14 +240,12 @@ SCHEMA_CASES = [
     ({"algorithm": {"name": "v_mdav", "parameters": {"gamma": 0.2}}}, True),
     ({"algorithm": {"name": "mdav", "gamma": 0.2}}, False),
     ({"algorithm": {"name": "v_mdav", "gamma": "auto"}}, True),
-    ({"algorithm": {"name": "v_mdav", "parameters": {"gamma": "auto"}}}, True),
     ({"algorithm": {"name": "v_mdav", "gamma": -1}}, False),
     ({"algorithm": {"name": "v_mdav", "gamma": "best"}}, False),
     ({"algorithm": "magic"}, False),
     ({"cluster": "local"}, True),
     ({"cluster": {"local": {"workers": 2}}}, True),
     ({"cluster": "tls://scheduler:8786"}, True),
-    ({"cluster": {"address": "tls://scheduler:8786"}}, True),
     ({"cluster": {"local": {"worker": 2}}}, False),
     ({"cluster": "scheduler"}, False),
     ({"cluster": {"slurm": {"queue": "night", "walltime": "02:00:00", "adapt": {"minimum": 1, "maximum": 40}}}}, True),
@@ -293,13 +253,11 @@ SCHEMA_CASES = [
     ({"cluster": {"slurm": {"walltime": "2 hours"}}}, False),
     ({"cluster": {"slurm": {"queue": "a; b"}}}, False),
     ({"cluster": {"slurm": {}, "workers": 2}}, False),
-    ({"cluster": {"ssh": {"hosts": ["a", "b@c:22"], "workers": 4}}}, True),
     ({"cluster": {"ssh": {"hosts": []}}}, False),
     ({"cluster": {"ssh": {"hosts": ["-oProxyCommand=x y"]}}}, False),
     ({"cluster": {"kubernetes": {"image": "registry/microagg:1", "unencrypted": True}}}, True),
     ({"cluster": {"kubernetes": {"unencrypted": True}}}, False),
     ({"unit": "person"}, True),
-    ({"unit": ["person"]}, True),
     ({"unit": []}, False),
     ({"rounding": {"age": 5, "height": "none"}}, True),
     ({"rounding": {"age": 0}}, False),
@@ -309,14 +267,11 @@ SCHEMA_CASES = [
 ]
 
 
-@pytest.mark.parametrize(("parts", "valid"), SCHEMA_CASES)
-def test_the_json_schema_and_the_models_agree(parts: dict[str, Any], valid: bool) -> None:
+def test_the_json_schema_and_the_models_agree() -> None:
     validator = jsonschema.Draft202012Validator(spec_schema())
-    assert validator.is_valid({**SMALLEST, **parts}) is valid
-    if valid:
-        spec_with(**parts)
-    else:
-        complaint_about(**parts)
+    for parts, valid in SCHEMA_CASES:
+        assert validator.is_valid({**SMALLEST, **parts}) is valid, parts
+        (spec_with if valid else complaint_about)(**parts)
 
 
 def test_the_json_schema_is_one_and_describes_everything() -> None:

@@ -28,30 +28,24 @@ SMALL_ROWS = 200_000
 
 @dataclass(frozen=True)
 class WorkerRecord:
-    """Hold a worker's answers about itself, and why a release would not give it work.
+    """Hold a worker's answers about itself, and why a release would not give it work."""
 
-    Args:
-        number: from 1, in the order in which the scheduler names them.
-        address: where it listens; empty for the process that was called.
-        versions: of Python and of what sends tasks, as far as they are known.
-        software: names and versions of what decides a release's bytes there; empty where it could not be asked.
-        threads: how many tasks it does at a time.
-        memory_limit: bytes; 0 where it has no limit.
-        memory: bytes in use, as its scheduler knows them.
-        access: what of input, work area and output is out of its reach, as a sentence; empty where all is in reach.
-        kernels: why it can have no compiled kernels, as a sentence; empty where it can.
-        unfit: why a release would not give it work; None where it would.
-    """
-
+    #: From 1, in the order in which the scheduler names them.
     number: int
+    #: Where it listens; empty for the process that was called.
     address: str
+    #: Of Python and of what sends tasks, as far as they are known.
     versions: Mapping[str, str]
+    #: Names and versions of what decides a release's bytes there; empty where it could not be asked.
     software: Mapping[str, str]
     threads: int
+    #: Bytes: the limit, 0 where it has none, and those in use as its scheduler knows them.
     memory_limit: int
     memory: int
+    #: Sentences: what is out of its reach, and why it can have no compiled kernels; empty where all is well.
     access: str
     kernels: str
+    #: Why a release would not give it work; None where it would.
     unfit: MicroaggError | None
 
 
@@ -59,37 +53,23 @@ class Workers(Protocol):
     """Workers of one release: asked before it, and given its tasks."""
 
     def records(self, spec: ReleaseSpec) -> list[WorkerRecord]:
-        """Versions, memory, kernels of each, and whether the spec's places are in its reach.
-
-        Raises:
-            ClusterError: nobody comes, or nobody answers.
-        """
+        """Ask each for versions, memory and kernels, and whether the spec's places are in its reach."""
 
     def surroundings(self, spec: ReleaseSpec, addresses: Sequence[str]) -> dict[str, Surroundings]:
         """Ask workers that are fit for the work what they find around them, by address."""
 
-    def executor(self, spec: ReleaseSpec, progress: Progress) -> Executor:
-        """An executor for the tasks of the spec's release."""
+    def executor(self, spec: ReleaseSpec, progress: Progress) -> Executor: ...
 
 
 def cluster_for(spec: ReleaseSpec) -> Cluster:
-    """Choose the spec's cluster, or where it names none: no cluster for a small input, a local one for others.
-
-    Raises:
-        MicroaggError: the input has to be looked at, and cannot be read.
-    """
+    """Choose the spec's cluster, or where it names none: no cluster for a small input, a local one for others."""
     if spec.cluster is not None:
         return spec.cluster
     return NoCluster() if count_rows(spec.input, SMALL_ROWS) < SMALL_ROWS else LocalCluster()
 
 
 def hired_workers(cluster: Cluster, progress: Progress) -> AbstractContextManager[Workers]:
-    """Workers of a cluster while the block lasts; a cluster that was started for it is stopped at the end.
-
-    Raises:
-        SpecError: what this kind of cluster needs is not installed.
-        ClusterError: it cannot be started or reached.
-    """
+    """Have workers of a cluster while the block lasts; a cluster that was started for it is stopped at the end."""
     kind = kind_of(cluster)
     with needing(kind.extra, f"{kind.what} (without one: cluster: none)"):
         module = import_module(kind.module or f"{__name__}.{kind.name}")
@@ -103,18 +83,12 @@ def kind_of(cluster: Cluster) -> ClusterKind:
 
 @contextmanager
 def connect(cluster: Cluster, spec: ReleaseSpec, progress: Progress) -> Iterator[Executor]:
-    """Connect to the workers of a cluster, while the block lasts."""
     with hired_workers(cluster, progress) as workers:
         yield workers.executor(spec, progress)
 
 
 def worker_records(cluster: Cluster, spec: ReleaseSpec, progress: Progress) -> list[WorkerRecord]:
-    """Ask each worker of a cluster what it is; a cluster that a release would start is started for the question.
-
-    Raises:
-        SpecError: what this kind of cluster needs is not installed.
-        ClusterError: it cannot be started or reached, or no worker comes or answers.
-    """
+    """Ask each worker of a cluster what it is; a cluster that a release would start is started for the question."""
     with hired_workers(cluster, progress) as workers:
         return workers.records(spec)
 

@@ -36,34 +36,10 @@ _ANSWER_SECONDS, _DASHBOARD_SECONDS = 60, 10
 _SPEAKING = ("dask", "distributed", "cloudpickle")
 
 
-def greet(client: Client, spec: ReleaseSpec, workers: Sequence[WorkerState], n_before: int) -> list[str]:
-    """Ask workers what they are and what they can reach; the addresses of those that answered.
-
-    Args:
-        client: connected to their scheduler.
-        spec: names the places that they must reach.
-        workers: whom to ask.
-        n_before: how many were greeted before, to go on numbering.
-
-    Raises:
-        ClusterError: one of them is not fit for the work, with its number and why; or none answered.
-        MicroaggError: one of them does not reach what it needs; of the kind that it met.
-    """
-    records = records_of(client, spec, workers, n_before)
-    for record in records:
-        if record.unfit is not None:
-            raise record.unfit
-    return [record.address for record in records]
-
-
 def records_of(
     client: Client, spec: ReleaseSpec, workers: Sequence[WorkerState], n_before: int = 0
 ) -> list[WorkerRecord]:
-    """Ask workers what they are, and judge each; one that left meanwhile says nothing.
-
-    Raises:
-        TransientClusterError: they do not answer.
-    """
+    """Ask workers what they are, and judge each; one that left meanwhile says nothing."""
     scheduler: Any = client.scheduler
     addresses = [worker.address for worker in workers]
     versions = _asked(
@@ -85,11 +61,7 @@ def records_of(
 
 
 def surroundings_of(client: Client, spec: ReleaseSpec, addresses: Sequence[str]) -> dict[str, Surroundings]:
-    """Ask workers that are fit for the work what they find around them; one that left meanwhile finds nothing.
-
-    Raises:
-        TransientClusterError: they do not answer.
-    """
+    """Ask workers that are fit for the work what they find around them; one that left meanwhile finds nothing."""
     if not addresses:
         return {}
     parts = spec.model_dump(mode="json")
@@ -98,11 +70,7 @@ def surroundings_of(client: Client, spec: ReleaseSpec, addresses: Sequence[str])
 
 
 def greet_scheduler(client: Client) -> None:
-    """Ask the scheduler what it is: it unpacks every task before it passes it on.
-
-    Raises:
-        ClusterError: it has other versions, or lacks the package.
-    """
+    """Refuse a scheduler that is not as this process is: it unpacks every task before it passes it on."""
     scheduler: Any = client.scheduler
     problem = _versions_problem(_asked(client, scheduler.versions, packages=[]))
     unfit = problem or _unfit(_asked(client, client.run_on_scheduler, introduce, None, None))

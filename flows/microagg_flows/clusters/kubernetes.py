@@ -36,11 +36,6 @@ _ROOM = "/tmp"
 
 @contextmanager
 def hired(cluster: KubernetesCluster, progress: Progress) -> Iterator[Pool]:
-    """Have workers that are pods, while the block lasts.
-
-    Raises:
-        ClusterError: there is no Kubernetes, no operator, or no scheduler comes of it.
-    """
     wanted = cluster.kubernetes
     with dask_settings(), _loop() as loop:
         pods: Any = _made(wanted, loop)

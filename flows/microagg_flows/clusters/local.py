@@ -27,11 +27,6 @@ from microagg_flows.progress import Progress, awaited
 
 @contextmanager
 def hired(cluster: LocalSpec, progress: Progress) -> Iterator[Pool]:
-    """Have workers of this machine, while the block lasts.
-
-    Raises:
-        ClusterError: they cannot be started.
-    """
     with dask_settings(), scratch() as folder, ExitStack() as running:
         with awaited(progress, f"{cluster.n_least} workers to start"):
             client = _start(cluster, str(folder / "workers"), running)

@@ -30,7 +30,7 @@ from microagg_core.software import done_alike, software
 from microagg_core.spec.clusters import StartedWorkers
 from microagg_core.spec.release import ReleaseSpec
 from microagg_flows.clusters import WorkerRecord
-from microagg_flows.clusters.handshake import dashboard_link, greet, greet_scheduler, records_of, surroundings_of
+from microagg_flows.clusters.handshake import dashboard_link, greet_scheduler, records_of, surroundings_of
 from microagg_flows.clusters.scheduler import pause_share
 from microagg_flows.clusters.watch import Standstill, Watch, WorkerState
 from microagg_flows.progress import Progress, shown
@@ -72,21 +72,16 @@ class Supply:
 
 @dataclass(frozen=True)
 class Pool:
-    """The workers of one scheduler.
-
-    Args:
-        client: connected to it.
-        no_workers: seconds for which there may be no worker.
-        own: whether the workers are started from where this process was, and so are what it is.
-        restarts: whether they are this release's alone, and may be restarted where Dask has paused them for good.
-        wanted: what a spec says of workers that are started for it; None where others start them.
-        supply: where they come from.
-    """
+    """The workers of one scheduler."""
 
     client: Client
+    #: Seconds for which there may be no worker.
     no_workers: float
+    #: Whether the workers are started from where this process was, and so are what it is.
     own: bool = False
+    #: Whether they are this release's alone, and may be restarted where Dask has paused them for good.
     restarts: bool = False
+    #: What a spec says of workers that are started for it; None where others start them.
     wanted: StartedWorkers | None = None
     supply: Supply = field(default_factory=Supply)
 
@@ -185,11 +180,7 @@ class DaskExecutor:
         self._headways = Headways()
 
     def look_around(self) -> list[WorkerState] | None:
-        """Ask the scheduler for its workers, and greet those that are new; None where it does not answer.
-
-        Raises:
-            ClusterError: a worker is not fit for the work, or the connection is gone for good.
-        """
+        """Ask the scheduler for its workers, and greet those that are new; None where it does not answer."""
         self._looked = time.monotonic()
         if self._client.status in ("closing", "closed"):
             raise TransientClusterError(
@@ -201,12 +192,15 @@ class DaskExecutor:
         strangers = [w for w in states if w.address not in self._greeted and (w.running or w.paused)]
         # A worker of our own that was started anew is what its predecessor was.
         if strangers and not (self._pool.own and self._greeted):
-            self._greeted += greet(self._client, self._spec, strangers, len(self._greeted))
+            for record in records_of(self._client, self._spec, strangers, len(self._greeted)):
+                if record.unfit is not None:
+                    raise record.unfit
+                self._greeted.append(record.address)
         self._workers = states
         return states
 
     def memory_per_task(self) -> int | None:
-        """Bytes that a task can count on for its rows, below Dask's threshold; None where workers have no limit."""
+        """Compute the bytes that a task can count on for its rows; None where workers have no limit."""
         sizes = [(worker.memory_limit, worker.threads) for worker in self._workers if worker.memory_limit]
         if not self._workers and (wanted := self._pool.wanted):
             sizes = [(wanted.memory_bytes, wanted.threads)]  # they are still to come

@@ -21,7 +21,6 @@ from microagg_flows.progress import Progress
 
 @contextmanager
 def hired(cluster: RunningCluster, _progress: Progress) -> Iterator[Pool]:
-    """Have the workers of a running scheduler, while the block lasts."""
     tls = ", and that its certificates and those of cluster.tls are of one authority"
     silent = (
         f"no Dask scheduler answers at {cluster.address}; check that it runs there"

@@ -54,7 +54,7 @@ def worker_variables(wanted: Mapping[str, str]) -> dict[str, str]:
 
 
 def pause_share() -> float:
-    """The share of its memory limit at which Dask pauses a worker."""
+    """Look up the share of its memory limit at which Dask pauses a worker."""
     return float(dask.config.get("distributed.worker.memory.pause") or 1.0)
 
 
@@ -92,7 +92,7 @@ def adapted(cluster: SpecCluster, wanted: StartedWorkers) -> None:
 
 
 def scheduler_options(host: str | None, security: Security) -> dict[str, Any]:
-    """Options of a scheduler that listens where the workers reach this machine, and nowhere else."""
+    """Make options of a scheduler that listens where the workers reach this machine, and nowhere else."""
     return {
         "host": host or get_ip(),  # type: ignore[no-untyped-call]
         "port": 0,
@@ -103,7 +103,7 @@ def scheduler_options(host: str | None, security: Security) -> dict[str, Any]:
 
 
 def tls_settings(security: Security) -> Mapping[str, str]:
-    """Settings of Dask with which a worker is let in."""
+    """Make settings of Dask with which a worker is let in."""
     role: dict[str, str] = security.get_tls_config_for_role("worker")  # type: ignore[no-untyped-call]
     return {
         "distributed.comm.require-encryption": "true",
@@ -136,11 +136,7 @@ def started(
 
 @contextmanager
 def connected(place: Any, silent: str, security: Any = None) -> Iterator[Client]:
-    """Connect to a scheduler, by its address or its cluster.
-
-    Raises:
-        ClusterError: it does not answer, in the words of ``silent``.
-    """
+    """Connect to a scheduler, by its address or its cluster; ``silent`` says that it does not answer."""
     try:
         client = Client(  # type: ignore[no-untyped-call]
             place, security=security, timeout=_CONNECT_SECONDS, set_as_default=False

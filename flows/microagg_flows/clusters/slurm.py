@@ -47,11 +47,6 @@ _LONGEST_WORDS = 200
 
 @contextmanager
 def hired(cluster: SlurmCluster, _progress: Progress) -> Iterator[Pool]:
-    """Have workers that are jobs of Slurm, while the block lasts.
-
-    Raises:
-        ClusterError: there is no Slurm here, or this machine cannot be a scheduler's.
-    """
     wanted = cluster.slurm
     _find_slurm()
     with dask_settings(), started("slurm", lambda *of: _Workers(**_parts(*of)), wanted) as (jobs, client):

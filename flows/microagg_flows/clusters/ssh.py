@@ -28,11 +28,6 @@ _LONGEST_WORDS = 200
 
 @contextmanager
 def hired(cluster: SshCluster, _progress: Progress) -> Iterator[Pool]:
-    """Have workers that are started through ssh, while the block lasts.
-
-    Raises:
-        ClusterError: this machine cannot be a scheduler's.
-    """
     wanted = cluster.ssh
     with dask_settings(), started("ssh", _Cluster, wanted) as (machines, client):
         yield Pool(client, no_workers=wanted.wait, restarts=True, wanted=wanted, supply=_Machines(machines))

@@ -72,7 +72,6 @@ class Watch:
     Args:
         no_workers: seconds for which there may be no worker at all.
         pause: the share of a worker's memory above which Dask pauses it.
-        clock: seconds that never run backwards.
     """
 
     def __init__(self, no_workers: float, pause: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -119,26 +118,16 @@ class Watch:
             self._heard[worker.address] = (worker.last_seen, when if worker.last_seen == last_seen else now)
         return [worker for worker in workers if now - self._heard[worker.address][1] < _SILENT_SECONDS]
 
-    def worth_a_line(self, why: Standstill, patience: float | None = None) -> str | None:
+    def worth_a_line(self, why: Standstill) -> str | None:
         """Word a line for the user who waits, once for each cause, when half the patience is over."""
         waited = self._clock() - self._since
-        if why is self._said or waited < (patience or IDLE_SECONDS) / 2:
+        if why is self._said or waited < IDLE_SECONDS / 2:
             return None
         self._said = why
         return f"nothing was finished for {waited:.0f} s: {why.value[0]}"
 
     def refuse_to_wait(self, why: Standstill, what: str, news: str = "", cure: str = "") -> None:
-        """Stop where the work has stood still for too long.
-
-        Args:
-            why: what :meth:`look` said.
-            what: the work.
-            news: what is known of workers that do not come.
-            cure: what to do where there are none.
-
-        Raises:
-            ClusterError: with the cause and what to do.
-        """
+        """Stop where the work has stood still for too long; ``news`` and ``cure`` are of workers that do not come."""
         waited = self._clock() - self._since
         if waited < (self._no_workers if why is Standstill.NO_WORKERS else IDLE_SECONDS):
             return

@@ -50,9 +50,6 @@ def specs_of(folder: Path, seen_as: str | None, settings: Sequence[str]) -> list
         folder: on this machine.
         seen_as: where workers find the same folder, if not there.
         settings: fields of every spec that are set for the deployment.
-
-    Raises:
-        SpecError: there is none, two are of one series, or one is no spec; one line for each thing that is wrong.
     """
     from microagg_core.spec.loading import load_spec
 

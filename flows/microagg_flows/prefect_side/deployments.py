@@ -44,11 +44,7 @@ class DeploymentStanding:
 
 
 def deployment_standing(series: str) -> DeploymentStanding | None:
-    """Read the deployment of a series; None where there is none.
-
-    Raises:
-        ClusterError: Prefect's server does not say.
-    """
+    """Read the deployment of a series; None where there is none."""
     with _explained(), get_client(sync_client=True) as client:
         try:
             deployment = client.read_deployment_by_name(f"{release_flow.name}/{series}")
@@ -62,12 +58,7 @@ def deployment_standing(series: str) -> DeploymentStanding | None:
 
 
 def deploy(deployables: Sequence[Deployable], pool: str, settings: Sequence[str]) -> None:
-    """Make the deployments, or bring those that are there up to date.
-
-    Raises:
-        SpecError: there is no such work pool.
-        ClusterError: Prefect's server does not take them.
-    """
+    """Make the deployments, or bring those that are there up to date."""
     with _explained(), get_client(sync_client=True) as client:
         _refuse_unknown_pool(client, pool)
         of_releases = client.create_flow_from_name(release_flow.name)

@@ -46,11 +46,7 @@ _OTHERWISE = "name a running server in PREFECT_API_URL, or run with --direct"
 
 @contextmanager
 def embedded_server(settings: Mapping[str, str]) -> Iterator[str]:
-    """Run a server with these settings while the block runs; gives the URL of its API.
-
-    Raises:
-        ClusterError: it does not start.
-    """
+    """Run a server with these settings while the block runs; gives the URL of its API."""
     with scratch() as folder:
         log = folder / "prefect-server.log"
         process, url = _started(settings, log)

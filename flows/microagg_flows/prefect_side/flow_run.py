@@ -44,11 +44,7 @@ _EMBEDDED: dict[Any, Any] = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None, PREFECT_LO
 
 
 def release_through_prefect(order: Order, record: RunRecord) -> None:
-    """Run the flow; the record says how it ended.
-
-    Raises:
-        MicroaggError: what the flow's failed state carries; a ``ClusterError`` where Prefect's server does not answer.
-    """
+    """Run the flow; the record says how it ended, and what the flow's failed state carries is raised."""
     with _server(record), called_by(record):
         try:
             state: Any = release_flow(
@@ -108,12 +104,7 @@ def _embedded(progress: Progress) -> Iterator[None]:
 
 @contextmanager
 def named_server(progress: Progress) -> Iterator[None]:
-    """Use the server that PREFECT_API_URL names, in the block.
-
-    Raises:
-        SpecError: it names none.
-        ClusterError: it is not there, or of another version.
-    """
+    """Use the server that PREFECT_API_URL names, in the block; refuse where it names none."""
     with temporary_settings(_PATIENCE):
         if not PREFECT_API_URL.value():
             raise SpecError("PREFECT_API_URL: names no Prefect server, which would keep the deployments; set it")
@@ -123,7 +114,6 @@ def named_server(progress: Progress) -> Iterator[None]:
 
 @contextmanager
 def _answering(progress: Progress) -> Iterator[None]:
-    """Use the server that PREFECT_API_URL names, in the block."""
     url = PREFECT_API_URL.value() or ""
     try:
         with awaited(progress, f"Prefect's server at {shown(url)}"), get_client(sync_client=True) as client:

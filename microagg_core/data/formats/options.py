@@ -18,7 +18,7 @@ CSV_TYPES = (
     "text", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float32", "float64", "date", "timestamp",
 )  # fmt: skip
-_DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
+DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
 
 
 def compression_of(url: str) -> str | None:
@@ -57,7 +57,7 @@ class CsvInput(Model):
         rule = f"must be one of {', '.join(CSV_TYPES)} or decimal(precision, scale)"
         problems: list[Problem] = []
         for column, name in types.items():
-            decimal = _DECIMAL.fullmatch(name)
+            decimal = DECIMAL.fullmatch(name)
             if decimal and not (1 <= int(decimal[1][:9]) <= 38 and int(decimal[2][:9]) <= int(decimal[1][:9])):
                 problems.append(((column,), f"needs a precision of 1 to 38 and a scale up to it (got {name!r})"))
             elif name not in CSV_TYPES and not decimal:

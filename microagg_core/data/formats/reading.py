@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from microagg_core import registry
 from microagg_core.data.formats import INPUTS
 from microagg_core.data.formats.options import compression_of
 from microagg_core.data.places import Input
-from microagg_core.data.tables.hashing import is_text_or_bytes
+from microagg_core.data.tables.types import is_text_or_bytes, plain, plain_schema
 from microagg_core.errors import DataError, SpecError
 from microagg_core.store.inputs import InputFile, fetch_input, input_file, input_files, open_input
 from microagg_core.store.urls import basename, is_local, shown
@@ -36,7 +36,7 @@ Result = TypeVar("Result")
 AHEAD = 16
 
 
-def ahead(function: Callable[[Item], Result], items: Iterable[Item], n_ahead: int = AHEAD) -> Iterator[Result]:
+def ahead(function: Callable[[Item], Result], items: Iterable[Item], n_ahead: int = AHEAD) -> Generator[Result]:
     """Yield a function's results in the items' order; the next ``n_ahead`` are worked on in threads.
 
     >>> list(ahead(str.upper, "abc", 2))
@@ -54,35 +54,6 @@ def ahead(function: Callable[[Item], Result], items: Iterable[Item], n_ahead: in
         finally:
             for future in waiting:
                 future.cancel()
-
-
-def plain(column: pa.Array) -> pa.Array:
-    if pa.types.is_run_end_encoded(column.type):
-        column = pc.run_end_decode(column)
-    kind = plain_type(column.type)
-    return column if kind == column.type else column.cast(kind)
-
-
-def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Drop a type's encoding: no dictionary, no runs, no views into other buffers, and decimals of one width.
-
-    >>> plain_type(pa.dictionary(pa.int8(), pa.string())), plain_type(pa.decimal32(9, 2))
-    (DataType(string), Decimal128Type(decimal128(9, 2)))
-    """
-    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-        return plain_type(kind.value_type)
-    if pa.types.is_string_view(kind):
-        return pa.string()
-    if pa.types.is_binary_view(kind):
-        return pa.binary()
-    # Asked for by their names: older versions of pyarrow do not have these types.
-    if str(kind).startswith(("decimal32(", "decimal64(")):
-        return pa.decimal128(kind.precision, kind.scale)
-    return kind
-
-
-def plain_schema(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([pa.field(f.name, plain_type(f.type)) for f in schema])
 
 
 _AS_PARQUET = "write it as Parquet or CSV first"
@@ -111,11 +82,7 @@ _MARKUP = {
 
 
 def refuse_foreign(head: bytes, place: str) -> None:
-    """Stop where the first bytes of a file are those of a format that is not read here.
-
-    Raises:
-        DataError: naming the format, and what to do.
-    """
+    """Stop where the first bytes of a file are those of a format that is not read here."""
     for mark, (what, advice) in _FOREIGN.items():
         if head.startswith(mark):
             raise DataError(f"{place} is {what}, which is not read here; {advice}")
@@ -159,11 +126,7 @@ class Stretch:
         return 0 < self.size <= AT_ONCE_BYTES
 
     def opened(self, source: Input) -> BinaryIO:
-        """Open the file, whose place may be anywhere if it is not what it was when it was cut.
-
-        Raises:
-            DataError: it changed.
-        """
+        """Open the file, whose place may be anywhere if it is not what it was when it was cut."""
         if self.state and input_file(self.url, source.storage_options).state != self.state:
             raise file_changed(shown(self.url))
         return (fetch_input if self.is_small else open_input)(self.url, source.storage_options)
@@ -255,10 +218,6 @@ class InputFormat(ABC):
         """Cut large parts of a listing, by the scans of its stretches."""
         return listing
 
-    def with_guessed_types(self, source: Input) -> Input:
-        """Give columns types, where the files do not say them."""
-        return source
-
     def starter_options(self, source: Input) -> str:
         """Write the format's own lines under ``input:`` in a starter spec."""
         return ""
@@ -293,12 +252,7 @@ def input_formats() -> tuple[InputFormat, ...]:
 
 
 def list_input(source: Input) -> InputListing:
-    """Find the input's files, check that all have one schema, and cut them into parts; small ones together.
-
-    Raises:
-        StorageError: nothing there, or not readable.
-        DataError: a damaged file, or files with different schemas.
-    """
+    """Find the input's files, check that all have one schema, and cut them into parts; small ones together."""
     form, files = input_format(source), input_files(source.url, source.storage_options)
     stretches: list[Stretch] = []
     sizes: list[int] = []
@@ -384,12 +338,7 @@ def _opened_ahead(
 
 
 def count_rows(source: Input, most: int | None = None) -> int:
-    """Count the rows of the input, or a few more, by as little of it as tells; no further than to ``most``.
-
-    Raises:
-        StorageError: nothing there, or not readable.
-        DataError: a damaged file.
-    """
+    """Count the rows of the input, or a few more, by as little of it as tells; no further than to ``most``."""
     form, rows = input_format(source), 0
     files = input_files(source.url, source.storage_options)
     for stretch, file in _opened_ahead([Stretch(one.url, one.size or 0) for one in files], source):
@@ -414,10 +363,6 @@ def read_part(
     """Yield the part's rows in file order, as tables of bounded size holding ``columns`` in that order.
 
     ``longest`` is the most bytes of a text or binary value; None: any, for who proposes roles and releases nothing.
-
-    Raises:
-        DataError: a damaged file, or one that is not what it was when it was cut; a ragged line, a value that is not of
-            its column's type, or one that is too long.
     """
     form = input_format(source)
     opened = _opened_ahead(part.stretches, source, lambda file, stretch: form.ready(file, stretch, source, columns))
@@ -470,12 +415,7 @@ _PARQUET_MAGIC = b"PAR1"
 
 
 def read_unit_list(path: str, names: Sequence[str]) -> pa.Table:
-    """Read the units of a CSV or Parquet file; of CSV all values are text, so that 012 stays what it is.
-
-    Raises:
-        SpecError: there is no such file, or it lacks a column of the unit.
-        DataError: it cannot be read.
-    """
+    """Read the units of a CSV or Parquet file; of CSV all values are text, so that 012 stays what it is."""
     try:
         with Path(path).open("rb") as file:
             is_parquet = file.read(len(_PARQUET_MAGIC)) == _PARQUET_MAGIC

@@ -99,11 +99,7 @@ class ReleasedFormat(ABC):
         return None
 
     def refuse_types(self, schema: pa.Schema) -> None:
-        """Stop where a released column is of a type that the format cannot carry.
-
-        Raises:
-            SpecError: naming the first such column.
-        """
+        """Stop where a released column is of a type that the format cannot carry."""
         for field in schema:
             if reason := self.refusal(field.type):
                 raise SpecError(f"output.format: column {field.name!r} holds {reason}")
@@ -125,11 +121,7 @@ class ReleasedFormat(ABC):
         """
 
     def read_back(self, data: bytes, declared: pa.Schema) -> pa.Table:
-        """Read a file that was just written, as :meth:`from_bytes` does.
-
-        Raises:
-            StorageError: it cannot be read.
-        """
+        """Read a file that was just written, as :meth:`from_bytes` does."""
         try:
             return self.from_bytes(data, declared)
         except (pa.ArrowException, OSError):

@@ -19,8 +19,6 @@ class BooleanKind(ExactKind):
     has_float_means: ClassVar[bool] = True
     is_compared: ClassVar[bool] = False
 
-    words: ClassVar[str] = "{}"
-
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         return bool(pa.types.is_boolean(arrow_type))

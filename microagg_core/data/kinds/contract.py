@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats
 from microagg_core.data.tables.hashing import missing_in, one_array
-from microagg_core.data.tables.ordering import ranks
 from microagg_core.group.metrics.moments import Groups, Moments, Origin, moments_of, offsets_from
 
 Ticks = NDArray[Any]
@@ -71,7 +70,11 @@ class Unit:
 
 @dataclass(frozen=True)
 class Kind(ABC):
-    """One quasi-identifier of a file: its name, its Arrow type, and the rule by which the spec has it rounded."""
+    """One quasi-identifier of a file: its name, its Arrow type, and the rule by which the spec has it rounded.
+
+    Methods stand in the order in which a release asks: which columns are of this kind; what its values are, as ticks;
+    how ticks count in the metric; what stands for a group; how the gate holds that against the claims; its figures.
+    """
 
     name: str
     source_type: pa.DataType
@@ -79,8 +82,6 @@ class Kind(ABC):
 
     #: What holds of released values; :mod:`microagg_core.data.kinds.registry` tries it on :meth:`examples`.
     claims: ClassVar[frozenset[Claim]]
-    #: What such a column holds, in words; its Arrow type stands in braces.
-    words: ClassVar[str]
     #: Whether ticks follow from all values of the file, such as places in a dictionary; see :meth:`more_traits`.
     needs_all_values: ClassVar[bool] = False
     #: Whether the mean of such a column can be a float, which is what the Python functions give.
@@ -92,8 +93,6 @@ class Kind(ABC):
     #: The traits of no values.
     NO_TRAITS: ClassVar[Traits] = None
 
-    # --- Which columns are of this kind, and what a spec may ask of them --------------------------------------
-
     @classmethod
     @abstractmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
@@ -101,13 +100,7 @@ class Kind(ABC):
 
     @abstractmethod
     def refuse_rule(self) -> None:
-        """Stop where the rounding rule does not fit the type.
-
-        Raises:
-            SpecError: naming the column and what would fit.
-        """
-
-    # --- Reading the input ------------------------------------------------------------------------------------
+        """Stop where the rounding rule does not fit the type."""
 
     def ticks(self, column: pa.ChunkedArray | pa.Array) -> tuple[Ticks, Bools]:
         """Make ticks of a column, and tell which are missing (null or NaN); ticks under a missing value are 0."""
@@ -156,8 +149,6 @@ class Kind(ABC):
         """Moments of the ticks that :meth:`for_input` gives, from those of the ticks before."""
         return moments
 
-    # --- The metric -------------------------------------------------------------------------------------------
-
     def moments(self, ticks: Ticks) -> Moments:
         return moments_of(ticks)
 
@@ -165,11 +156,9 @@ class Kind(ABC):
         """The coordinate of the metric, before it is standardized."""
         return offsets_from(ticks, origin)
 
-    @abstractmethod
     def released_offsets(self, ticks: Ticks, origin: Origin) -> Floats:
         """The same of what :meth:`representatives` gave."""
-
-    # --- What is released -------------------------------------------------------------------------------------
+        return offsets_from(ticks, origin)
 
     @property
     @abstractmethod
@@ -198,13 +187,6 @@ class Kind(ABC):
         """The kind that reads the released column back."""
         return self
 
-    def sort_key(self, column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
-        """A number for each value in ascending order, missing ones last."""
-        ticks, missing = self.ticks(column)
-        return ranks(column) if missing.any() else ticks
-
-    # --- What the gate compares -------------------------------------------------------------------------------
-
     @abstractmethod
     def fits(self, before: Ticks, after: Ticks, groups: Groups) -> Bools:
         """Tell whether each released tick may stand for the input's ticks of its group, in the order of the groups."""
@@ -212,8 +194,6 @@ class Kind(ABC):
     @abstractmethod
     def keeps_mean(self, before: Moments, after: Moments) -> bool:
         """Compare the moments of the released column with those of the input, as far as rounding lets them agree."""
-
-    # --- Figures ----------------------------------------------------------------------------------------------
 
     @property
     @abstractmethod

@@ -16,8 +16,6 @@ _MILLISECONDS = 86_400_000
 class DateKind(ExactKind):
     may_be_objects: ClassVar[bool] = True
 
-    words: ClassVar[str] = "a date"
-
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         return bool(pa.types.is_date(arrow_type))

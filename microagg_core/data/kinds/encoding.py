@@ -32,19 +32,8 @@ class Encoding:
         means = tuple(m.mean_from(origin) for m, origin in zip(moments, origins, strict=True))
         return cls(kinds, origins, means, tuple(m.deviation for m in moments))
 
-    @classmethod
-    def steady(cls, kinds: tuple[Kind, ...], moments: tuple[Moments, ...]) -> Encoding:
-        """Standardize to 24 bits, for moments that were merged from parts.
-
-        >>> from microagg_core.data.kinds.floats import FloatKind
-        >>> kind = FloatKind("x", pa.float64())
-        >>> Encoding.steady((kind,), (Moments(10, 2.0, 0.1, 10.0, 0, 0.0, 4.0),)).deviations
-        (1.0,)
-        """
-        return cls.from_moments(kinds, moments).steadied()
-
     def steadied(self) -> Encoding:
-        """Round means and deviations to 24 bits: the scale on which groups are made."""
+        """Round means and deviations to 24 bits: the scale on which groups are made, of moments merged from parts."""
         pairs = [steadied(*of) for of in zip(self.origins, self.means, self.deviations, strict=True)]
         return replace(self, means=tuple(m for m, _ in pairs), deviations=tuple(d for _, d in pairs))
 
@@ -82,48 +71,42 @@ class Encoding:
         return z
 
 
-def finite_ticks(name: Hashable, array: pa.Array) -> tuple[Kind, Ticks, Ints]:
-    """Make ticks of a column, with its kind and the places of missing values, whose ticks are 0.
-
-    Raises:
-        DataError: a column that has no mean, or holds infinite values.
-    """
-    kind = unrounded_kind(name, array.type)
-    if kind.needs_all_values:
-        kind = completed(kind, array)
-    values, missing = kind.ticks(array)
-    if not kind.finite(values).all():
-        raise DataError(f"quasi-identifier {name!r} has infinite values; remove or replace them first")
-    return kind, values, np.flatnonzero(missing)
-
-
 @dataclass(frozen=True)
 class QuasiIdentifiers:
-    """The quasi-identifiers of a table: exact ticks of each, and how they become numbers and values again."""
+    """The quasi-identifiers of a table: exact ticks of each, and how they become numbers and values again.
+
+    ``missing``, of (records, quasi-identifiers), are the missing values, whose ticks are 0.
+    """
 
     names: tuple[Hashable, ...]
     ticks: tuple[Ticks, ...]
+    missing: Bools
     encoding: Encoding
 
     @classmethod
-    def of(cls, columns: Mapping[Hashable, pa.Array]) -> QuasiIdentifiers:
-        """Read columns, by name.
-
-        Raises:
-            DataError: a column that has no mean, or holds missing or infinite values.
-        """
-        kinds, ticks = [], []
+    def of(cls, columns: Mapping[Hashable, pa.Array], *, may_be_missing: bool = False) -> QuasiIdentifiers:
+        """Read columns, by name."""
+        kinds, ticks, missing = [], [], []
         for name, array in columns.items():
-            kind, values, missing = finite_ticks(name, array)
-            if len(missing):
+            kind = unrounded_kind(name, array.type)
+            if kind.needs_all_values:
+                kind = completed(kind, array)
+            values, gaps = kind.ticks(array)
+            if not kind.finite(values).all():
+                raise DataError(f"quasi-identifier {name!r} has infinite values; remove or replace them first")
+            if gaps.any() and not may_be_missing:
                 raise DataError(
                     f"quasi-identifier {name!r} has missing values; remove or replace them first, or mask the table "
                     'with missing="separate"'
                 )
             kinds.append(kind)
             ticks.append(values)
-        moments = tuple(kind.moments(values) for kind, values in zip(kinds, ticks, strict=True))
-        return cls(tuple(columns), tuple(ticks), Encoding.from_moments(tuple(kinds), moments))
+            missing.append(gaps)
+        there = [values[~gaps] for values, gaps in zip(ticks, missing, strict=True)]
+        moments = tuple(kind.moments(values) for kind, values in zip(kinds, there, strict=True))
+        return cls(
+            tuple(columns), tuple(ticks), np.stack(missing, axis=1), Encoding.from_moments(tuple(kinds), moments)
+        )
 
     def standardized(self) -> Floats:
         """An (n, p) array on the scale on which groups are made: columns of mean 0 and variance 1, to 24 bits."""

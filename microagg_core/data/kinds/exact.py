@@ -15,7 +15,7 @@ from microagg_core.data.kinds.averages import AveragedKind
 from microagg_core.data.kinds.contract import EXAMPLES, Kind, Ticks
 from microagg_core.data.kinds.floats import FloatKind
 from microagg_core.errors import SpecError
-from microagg_core.group.metrics.moments import Groups, Origin, offsets_from, whole_means
+from microagg_core.group.metrics.moments import Groups, Origin, whole_means
 
 
 class ExactKind(AveragedKind):
@@ -65,11 +65,7 @@ class ExactKind(AveragedKind):
         return float(decimal.Decimal(repr(float(rule))).scaleb(self.scale))
 
     def refuse_rule(self) -> None:
-        """Stop where means would have to leave the type.
-
-        Raises:
-            SpecError: a float for a column that has none, or a step that is not one of the type.
-        """
+        """Stop where means would have to leave the type."""
         place, source = f"rounding.{self.name}", self.source_type
         if self.rule == "none" and not self.may_be_float:
             raise SpecError(
@@ -104,7 +100,7 @@ class ExactKind(AveragedKind):
     def released_offsets(self, ticks: Ticks, origin: Origin) -> Floats:
         """Means as offsets from the origin; floats are in the values' unit, the origin is in ticks."""
         if self.step:
-            return offsets_from(ticks, origin)
+            return super().released_offsets(ticks, origin)
         nearest = float(origin)
         return np.asarray((ticks * 10.0**self.scale - nearest) - float(origin - int(nearest)))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 import pyarrow as pa
 
@@ -14,8 +12,6 @@ _TICKS_OF_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 class TimestampKind(ExactKind):
-    words: ClassVar[str] = "a timestamp"
-
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         return bool(pa.types.is_timestamp(arrow_type))

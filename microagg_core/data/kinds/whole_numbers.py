@@ -20,8 +20,6 @@ class WholeNumberKind(ExactKind):
     has_float_means: ClassVar[bool] = True
     may_be_float: ClassVar[bool] = True
 
-    words: ClassVar[str] = "{}, a number"
-
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         return bool(pa.types.is_integer(arrow_type))

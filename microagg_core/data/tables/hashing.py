@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Bytes, UInt64s
+from microagg_core.data.tables.types import is_text_or_bytes
 from microagg_core.kernels.tools.hashing import fold_bytes, fold_words
 
 #: Where a column has no null, nobody needs to be told value by value.
@@ -65,7 +66,7 @@ def nulls_of(array: pa.Array) -> Bools:
     bits = array.buffers()[0]
     if bits is None:  # a type that keeps no bits, such as that of nothing but nulls
         return np.asarray(pc.is_null(array))
-    nulls: Bools = _bits(array, 0) == 0
+    nulls: Bools = bits_of(array, 0) == 0
     return nulls
 
 
@@ -95,7 +96,7 @@ def _fold(hashes: UInt64s, array: pa.Array, salt_of_column: int) -> None:
         for half in range(2):
             fold_words(hashes, np.ascontiguousarray(halves[:, half]), valid, np.uint64(salt_of_column % 2**63 + half))
     elif pa.types.is_boolean(kind):
-        fold_words(hashes, _bits(array, 1).astype(np.uint64), valid, salt)
+        fold_words(hashes, bits_of(array, 1).astype(np.uint64), valid, salt)
     elif is_text_or_bytes(kind):
         wide = pc.cast(array, pa.large_binary())
         offsets = _buffer(wide, 1, np.int64)[wide.offset : wide.offset + len(wide) + 1]
@@ -111,17 +112,8 @@ def fixed_width_words(array: pa.Array) -> UInt64s:
     return words.astype(np.uint64)
 
 
-def is_text_or_bytes(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-        or pa.types.is_fixed_size_binary(kind)
-    )
-
-
-def _bits(array: pa.Array, index: int) -> Bytes:
+def bits_of(array: pa.Array, index: int) -> Bytes:
+    """Unpack Arrow's bits at once; NumPy alone would make booleans one by one."""
     first = array.offset % 8
     of_bytes = _buffer(array, index, np.uint8)[array.offset // 8 :]
     return np.unpackbits(of_bytes, count=first + len(array), bitorder="little")[first:]

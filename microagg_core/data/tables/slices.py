@@ -15,11 +15,10 @@ import io
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby, pairwise
-from operator import attrgetter
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import pyarrow as pa
@@ -27,8 +26,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Ints
-from microagg_core.data.tables.hashing import is_text_or_bytes, one_array
+from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.ordering import ascending_order
+from microagg_core.data.tables.types import is_text_or_bytes
 
 #: How a frame begins, which no Arrow stream does.
 MAGIC = b"rows"
@@ -219,8 +219,7 @@ RECORD = "record"
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 
 
-@dataclass(frozen=True)
-class Slice:
+class Slice(NamedTuple):
     """Where the rows for one destination lie: in which object of which task, from byte to byte."""
 
     #: The number of the task that wrote the object, and that of the object among the task's own.
@@ -233,18 +232,8 @@ class Slice:
     checksum: int
 
 
-_FIELDS = np.dtype(
-    [
-        ("maker", np.uint32),
-        ("object", np.uint32),
-        ("destination", np.uint32),
-        ("start", np.uint64),
-        ("end", np.uint64),
-        ("rows", np.uint32),
-        ("checksum", np.uint64),
-    ]
-)
-_values = attrgetter(*_FIELDS.names or ())
+_WIDTHS = (np.uint32, np.uint32, np.uint32, np.uint64, np.uint64, np.uint32, np.uint64)
+_FIELDS = np.dtype(list(zip(Slice._fields, _WIDTHS, strict=True)))
 
 
 class Slices(Sequence[Slice]):
@@ -260,7 +249,7 @@ class Slices(Sequence[Slice]):
 
     @classmethod
     def of(cls, slices: Iterable[Slice]) -> Slices:
-        return cls(np.array([_values(one) for one in slices], dtype=_FIELDS))
+        return cls(np.array(list(slices), dtype=_FIELDS))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Slices:
@@ -279,16 +268,6 @@ class Slices(Sequence[Slice]):
         ordered = array[np.lexsort((array["start"], array["object"], array["maker"], array["destination"]))]
         bounds = np.searchsorted(ordered["destination"], np.arange(n + 1)).tolist()
         return [Slices(ordered[a:b]) for a, b in pairwise(bounds)]
-
-    def moved(self, first: int, to: int) -> Slices:
-        """Take those for destinations from ``first`` on, which is now called ``to``, as the ones after it.
-
-        >>> Slices.of([Slice(0, 0, 4, 0, 5, 1, 2), Slice(0, 0, 7, 5, 9, 2, 1)]).moved(6, 100)[0].destination
-        101
-        """
-        moved = self.array[self.array["destination"] >= first].copy()
-        moved["destination"] = moved["destination"] - first + to
-        return Slices(moved)
 
     @overload
     def __getitem__(self, index: int) -> Slice: ...
@@ -358,10 +337,10 @@ def join_slices(written: Sequence[tuple[bytes, Slices]]) -> tuple[bytes, Slices]
     every = [(one.destination, run, one) for run, (_, slices) in enumerate(written) for one in slices]
     for destination, run, one in sorted(every, key=lambda place: place[:2]):
         data = memoryview(written[run][0])[one.start : one.end]
-        before = joined.get(destination, replace(one, start=sink.tell(), rows=0, checksum=0))
+        before = joined.get(destination, one._replace(start=sink.tell(), rows=0, checksum=0))
         sink.write(data)
         checksum = zlib.crc32(data, before.checksum)
-        joined[destination] = replace(before, end=sink.tell(), rows=before.rows + one.rows, checksum=checksum)
+        joined[destination] = before._replace(end=sink.tell(), rows=before.rows + one.rows, checksum=checksum)
     return sink.getvalue(), Slices.of(joined.values())
 
 

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from microagg_core.arrays import Bytes, Ints
-from microagg_core.data.tables.hashing import is_text_or_bytes, one_array
+from microagg_core.data.tables.hashing import one_array
+from microagg_core.data.tables.types import is_text_or_bytes
 
 _NUMBER = r"^\+?(-?)0*(\d+)(?:\.0*|(\.\d*?[1-9])0*)?$"
 #: Characters that nobody sees: of the categories Cc, but for those that are spaces, and Cf, and Default_Ignorable.
@@ -30,15 +31,6 @@ _FOLDED = {"ß": "ss", "ς": "σ", "i̇": "i"}
 #: The first byte that tells of more than letters and signs of ASCII: that of DEL.
 _FIRST_BEYOND_ASCII = 127
 _BEYOND_INT64 = 2.0**63
-
-
-def has_spellings(kind: pa.DataType) -> bool:
-    """Tell whether values of this type may be one id in several spellings; numbers have one each.
-
-    >>> has_spellings(pa.string()), has_spellings(pa.binary()), has_spellings(pa.int64())
-    (True, True, False)
-    """
-    return is_text_or_bytes(kind)
 
 
 def in_normal_form(column: pa.ChunkedArray | pa.Array) -> pa.Array:
@@ -58,7 +50,7 @@ def in_normal_form(column: pa.ChunkedArray | pa.Array) -> pa.Array:
         array = array.dictionary_decode()
     if pa.types.is_floating(array.type) or pa.types.is_decimal(array.type):
         array = _number_texts(array)
-    return _text_in_normal_form(array) if has_spellings(array.type) else array
+    return _text_in_normal_form(array) if is_text_or_bytes(array.type) else array
 
 
 def _text_in_normal_form(array: pa.Array) -> pa.Array:

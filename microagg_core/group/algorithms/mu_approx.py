@@ -16,31 +16,17 @@ vertices stand for records of other trees they do not, so that bound is not clai
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from microagg_core.group.algorithms.info import AlgorithmInfo
-
-if TYPE_CHECKING:
-    from microagg_core.arrays import Floats, Ints
+from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints
 
 
-@dataclass(frozen=True)
-class SpanningTrees:
-    """Trees that the groups are made from.
+def trees(X: Floats, k: int, seed: int) -> tuple[Ints, Ints, Ints]:
+    """Return the record to which each record's edge went in FOREST (-1: it had none), and the trees after cutting.
 
-    ``heads`` holds the record to which each record's edge went in FOREST (-1: it had none), ``labels`` the tree of
-    each record, and ``edge_labels`` the tree that each record's edge is in (-1: none, or cut). Trees are numbered
-    from 0 in the order of their first records. An edge may be in another tree than its record, where a Steiner vertex
-    stands for the record.
+    They are given as the tree of each record, and as the tree that its edge is in (-1: none, or cut); numbered from 0
+    by first records. An edge may be in another tree than its record, where a Steiner vertex stands for the record. A
+    tree has k to max(2k-1, 3k-5) records, but for one that could not be cut at a Steiner vertex: at most 3k-3.
     """
-
-    heads: Ints
-    labels: Ints
-    edge_labels: Ints
-
-
-def _grown(X: Floats, k: int, seed: int) -> SpanningTrees:
     import numpy as np
 
     from microagg_core.group.headway import Progress
@@ -51,34 +37,14 @@ def _grown(X: Floats, k: int, seed: int) -> SpanningTrees:
     order = np.argsort(generator.random(n), kind="stable")
     heads = forest(X.T, k, order)
     progress.report()
-    return SpanningTrees(heads, *decompose(heads, k, generator.random(n // k)))
-
-
-def spanning_trees(X: Floats, k: int, seed: int = 0) -> SpanningTrees:
-    """Make the trees of mu-Approx from X, an (n, p) array of finite numbers, n >= k >= 2."""
-    from microagg_core.group.labels import private_copy
-
-    return _grown(private_copy(X), k, seed)
-
-
-def tree_partition(X: Floats, k: int, seed: int = 0) -> Ints:
-    """Partition the records of X into the trees of mu-Approx, before trees of 2k records and more are split.
-
-    X is an (n, p) array of finite numbers, n >= k >= 2. A group has k to max(2k-1, 3k-5) records, but for a tree that
-    could not be cut at a Steiner vertex, which has at most 3k-3. Labels are 0..g-1 by each group's first record.
-
-    >>> import numpy as np
-    >>> tree_partition(np.array([[0.0], [1.0], [7.0], [9.0]]), 2).tolist()
-    [0, 0, 1, 1]
-    """
-    return spanning_trees(X, k, seed).labels
+    return heads, *decompose(heads, k, generator.random(n // k))
 
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:
     """Group the records; the seed draws the order in which trees grow and where they are cut."""
     from microagg_core.kernels.scan.mdav import halve_groups
 
-    labels = _grown(X, k, seed).labels
+    labels = trees(X, k, seed)[1]
     halve_groups(X.T, labels, k)
     return labels
 
@@ -103,7 +69,6 @@ INFO = AlgorithmInfo(
         "centroids is at most (k+1)(3k-3) times the least possible; what is met in practice is far less."
     ),
     groups=groups,
-    sizes=lambda k: (k, 2 * k - 1),
     sizes_text="k to 2k-1",
     cost_seconds=_cost_seconds,
     # A copy of the data, and either the search tree or the trees of records, 18 numbers each.

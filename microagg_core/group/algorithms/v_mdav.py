@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
 
-from microagg_core.group.algorithms.info import AlgorithmInfo, Parameter
+from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints, Parameter
 from microagg_core.group.costs import bytes_of_tree, of_a_record, of_a_search
-
-if TYPE_CHECKING:
-    from microagg_core.arrays import Floats, Ints
-
 
 #: What ``gamma="auto"`` tries: all values that the papers found best for some file, and some between and beyond.
 GAMMAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.1, 1.3, 2.0)
@@ -34,9 +30,8 @@ def _groups_of_least_loss(X: Floats, k: int) -> Ints:
     """Take the groups of the gamma that loses least on X; of several, the least gamma."""
     from microagg_core.group.metrics.losses import losses
 
-    best = grown(X.copy(order="F"), k, GAMMAS[0])
-    least = losses(X, best).sse
-    for gamma in GAMMAS[1:]:
+    least = math.inf
+    for gamma in GAMMAS:
         labels = grown(X.copy(order="F"), k, gamma)
         sse = losses(X, labels).sse
         if sse < least * (1 - _NOTHING):

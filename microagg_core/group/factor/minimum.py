@@ -1,6 +1,6 @@
 """The minimum-weight [1,2]-factor of the complete graph: found on few pairs and proved on all, in whole numbers.
 
-Engines find the lightest factor within a graph of candidate pairs. Both double the records, as
+The lightest factor is found within a graph of candidate pairs, in either of two ways. Both double the records, as
 :mod:`microagg_core.kernels.matching.matching` tells, and match: a record's first copy must be matched, its second may
 be, and the pairs that are matched are the factor.
 
@@ -26,7 +26,6 @@ true one by less than a factor of 1 + (p + 3) 2**-53."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -130,18 +129,6 @@ class Duals:
     parent: Ints
 
 
-@dataclass(frozen=True)
-class Cover:
-    """Pairs chosen by an engine, as positions in the graph's lists; the duals that prove it, where it has them."""
-
-    chosen: Ints
-    duals: Duals | None
-
-
-#: An engine gives None where the graph holds no factor.
-Engine = Callable[[Graph], Cover | None]
-
-
 def _positions(graph: Graph, copies: Ints, mates: Ints) -> Ints:
     """Find where the pairs of matched copies are in the graph's lists; a pair that is matched twice counts once."""
     a, b = copies % graph.n, mates % graph.n
@@ -149,8 +136,8 @@ def _positions(graph: Graph, copies: Ints, mates: Ints) -> Ints:
     return np.searchsorted(graph.codes, codes)
 
 
-def networkx_engine(graph: Graph) -> Cover | None:
-    """Match by networkx, the reference, which checks its own optimality on whole numbers.
+def pairs_by_networkx(graph: Graph) -> Ints | None:
+    """Match by networkx, the reference; returns positions of a factor's pairs, or None where there is no factor.
 
     Two first copies matched weigh 2M - w, a first and a second one M - w, M above the sum of all weights: so
     that every first copy which is matched outweighs all else. Slow: seconds for a hundred records.
@@ -166,7 +153,7 @@ def networkx_engine(graph: Graph) -> Cover | None:
     matched = np.array(sorted(map(sorted, networkx.max_weight_matching(doubled))), np.int64).reshape(-1, 2)
     if np.count_nonzero(matched < graph.n) < graph.n:
         return None
-    return Cover(_positions(graph, matched[:, 0], matched[:, 1]), None)
+    return _positions(graph, matched[:, 0], matched[:, 1])
 
 
 def _searched(graph: Graph) -> Matching | None:
@@ -186,18 +173,14 @@ def _searched(graph: Graph) -> Matching | None:
         events *= 8
 
 
-def blossom_engine(graph: Graph) -> Cover | None:
-    """Match by our own primal-dual search, in compiled code, which also gives the duals that prove it."""
+def pairs_by_blossoms(graph: Graph) -> tuple[Ints, Duals] | None:
+    """Match by our own primal-dual search, in compiled code; the same, with the duals that prove it."""
     matching = _searched(graph)
     if matching is None:
         return None
     matched = np.flatnonzero(matching.copies["mate"] >= 0)
-    chosen = _positions(graph, matched, matching.copies["mate"][matched])
     duals = Duals(matching.copies["y"].copy(), matching.nodes["z"].copy(), matching.nodes["parent"].copy())
-    return Cover(chosen, duals)
-
-
-ENGINES: dict[str, Engine] = {"blossom": blossom_engine, "networkx": networkx_engine}
+    return _positions(graph, matched, matching.copies["mate"][matched]), duals
 
 
 def cut(graph: Graph, chosen: Ints) -> Ints:
@@ -205,10 +188,6 @@ def cut(graph: Graph, chosen: Ints) -> Ints:
 
     The heaviest goes first, of equally heavy ones that of the lowest records. What stays is edges, and paths of
     two edges. In a lightest factor only edges of weight 0 go.
-
-    >>> graph = Graph(4, np.array([0, 1, 2]), np.array([1, 2, 3]), np.array([5, 0, 7]))
-    >>> cut(graph, np.arange(3)).tolist()
-    [0, 2]
     """
     left, right = graph.left[chosen], graph.right[chosen]
     degree = np.bincount(np.concatenate([left, right]), minlength=graph.n)
@@ -277,11 +256,7 @@ def prices_of(duals: Duals, scale: float) -> Prices:
 
 
 def whole_bound(duals: Duals) -> int:
-    """Compute the least whole weight that a factor can have, if no pair is lighter than its price.
-
-    >>> whole_bound(Duals(np.array([2, 2, 0, 0]), np.zeros(6, np.int64), np.full(6, -1)))
-    2
-    """
+    """Compute the least whole weight that a factor can have, if no pair is lighter than its price."""
     copies = len(duals.y)
     sizes = np.zeros(len(duals.z), np.int64)
     outer = duals.parent[:copies]
@@ -299,13 +274,7 @@ def whole_bound(duals: Duals) -> int:
 
 
 def in_units(points: Points, whole: int) -> float:
-    """Convert a whole weight to a squared distance in units of X, rounded down.
-
-    >>> from microagg_core.group.factor.minimum import points_of
-    >>> points = points_of(np.array([[0.0], [3.0]]))
-    >>> 9 * (1 - 1e-14) < in_units(points, 9 * 2**points.exponent) < 9
-    True
-    """
+    """Convert a whole weight to a squared distance in units of X, rounded down."""
     p = points.rows.shape[1]
     exact = Fraction(whole) * Fraction(2) ** -points.exponent * (1 - Fraction(p + 3, 2**53))
     return max(0.0, math.nextafter(float(exact), 0.0)) if whole > 0 else 0.0
@@ -317,103 +286,67 @@ _NEIGHBOURS = 8
 
 
 @dataclass(frozen=True)
-class Proof:
-    """Proof of a factor: ``whole_weight`` equals ``whole_bound``, in units of 2**-``exponent``.
+class Factor:
+    """Minimum-weight [1,2]-factor: its components as groups of two and three, and its certificate.
 
-    ``pairs`` is the number of all pairs of records, each shown not to help; ``looked_at`` of them singly, the
-    others in boxes that are too far away; ``candidates`` were in the graph that the engine was given last, in
-    its round number ``rounds``.
+    ``whole_weight`` was proved to be the least, over all pairs, after so many ``rounds`` of solving and pricing.
     """
 
-    engine: str
-    pairs: int
-    looked_at: int
-    candidates: int
-    rounds: int
-    whole_weight: int
-    whole_bound: int
-    exponent: int
-
-
-@dataclass(frozen=True)
-class Factor:
-    """Minimum-weight [1,2]-factor: its components as groups of two and three, its certificate and its proof."""
-
     labels: Ints
-    left: Ints
-    right: Ints
     certificate: Certificate
-    proof: Proof
+    whole_weight: int
+    rounds: int
 
 
-def _solve_and_price(points: Points, tree: PairTree, neighbours: int) -> tuple[Graph, Cover, Duals, int, int]:
-    """Solve on candidates and add pairs that could help, until there are none; with rounds and pairs looked at."""
+def _solve_and_price(points: Points, neighbours: int) -> tuple[Graph, Ints, int]:
+    """Solve on candidates and add pairs that could help, until there are none; with the rounds that it took."""
+    tree = new_pair_tree(points.rows)
     graph = neighbour_graph(points, tree, neighbours)
     rounds, progress = 0, Progress("pairing records")
     while True:
         rounds += 1
         progress.report()
-        cover = blossom_engine(graph)
-        if cover is None or cover.duals is None:
+        solved = pairs_by_blossoms(graph)
+        if solved is None:
             # Records that are one another's neighbours in the tree's order hold a factor, whatever else is missing.
             graph = with_pairs(points, graph, tree.order[:-1], tree.order[1:])
             continue
-        left, right, looked = light_pairs(tree, prices_of(cover.duals, points.scale), 8 * points.n + 1024)
-        if len(left) == 0:
-            return graph, cover, cover.duals, rounds, looked
-        graph = with_pairs(points, graph, left, right)
+        chosen, duals = solved
+        left, right = light_pairs(tree, prices_of(duals, points.scale), 8 * points.n + 1024)
+        if len(left) > 0:
+            graph = with_pairs(points, graph, left, right)
+            continue
+        if whole_bound(duals) != sum(graph.weight[chosen].tolist()):
+            raise InternalError("a bug: a factor weighs more than its proved bound; please report it")
+        return graph, chosen, rounds
 
 
-def _checked(X: Floats) -> Floats:
+def minimum_factor(X: Floats, *, few: int = SMALL, neighbours: int = _NEIGHBOURS) -> Factor:
+    """Find the lightest set of pairs that meets each record once or twice; a pair weighs its squared distance.
+
+    X is an (n, p) array of finite numbers, n >= 2, taken as it is given. Of up to ``few`` records all pairs are given
+    to networkx at once; of more, those of each record's ``neighbours`` nearest to our own search, then a proof over
+    all others. Both give the same whole weight; the same input gives the same groups. The head of this module says
+    what exactly is proved. ValueError for anything else.
+    """
     X = np.asarray(X, dtype=np.float64)
     if X.ndim != 2 or len(X) < 2 or X.shape[1] < 1 or not np.isfinite(X).all():
         raise ValueError("a factor needs an (n, p) array of finite numbers, of at least two records and one attribute")
-    return X
-
-
-def _finished(X: Floats, points: Points, graph: Graph, cover: Cover, proof: Proof) -> Factor:
-    chosen = cut(graph, cover.chosen)
-    labels = labels_of(graph, chosen)
-    left, right = graph.left[chosen], graph.right[chosen]
-    weight = math.fsum(((points.rows[left] - points.rows[right]) ** 2).sum(axis=1))
-    certificate = Certificate(
-        sse=math.ldexp(factor_sse(points.rows, labels), -2 * points.shift),
-        weight=math.ldexp(weight, -2 * points.shift),
-        bound=in_units(points, proof.whole_bound),
-    )
-    return Factor(labels, left, right, certificate, proof)
-
-
-def minimum_factor(X: Floats, *, engine: str = "auto", neighbours: int = _NEIGHBOURS) -> Factor:
-    """Find the lightest set of pairs that meets each record once or twice; a pair weighs its squared distance.
-
-    X is an (n, p) array of finite numbers, n >= 2, taken as it is given. ``engine`` is "networkx" (all pairs at
-    once: for few records), "blossom" (candidate pairs, from each record's ``neighbours`` nearest, then a proof
-    over all others) or "auto", which chooses by n. All give the same whole weight; the same input gives the same
-    groups. The head of this module says what exactly is proved. ValueError for anything else.
-
-    >>> found = minimum_factor(np.array([[0.0], [1.0], [10.0], [12.0], [13.0]]))
-    >>> found.labels.tolist(), found.certificate.sse, found.certificate.weight
-    ([0, 0, 1, 1, 1], 5.166666666666667, 6.0)
-    """
-    X = _checked(X)
-    if engine not in ("auto", *ENGINES):
-        raise ValueError(f"engine must be auto, {' or '.join(ENGINES)} (got {engine!r})")
-    if neighbours < 1:
-        raise ValueError(f"neighbours must be at least 1 (got {neighbours})")
     points = points_of(X)
-    pairs = points.n * (points.n - 1) // 2
-    if engine == "networkx" or (engine == "auto" and points.n <= SMALL):
-        engine, graph, rounds, looked = "networkx", complete_graph(points), 1, pairs
-        cover, bound = ENGINES[engine](graph), None
-        if cover is None:
+    if points.n <= few:
+        graph, rounds = complete_graph(points), 1
+        factor = pairs_by_networkx(graph)
+        if factor is None:
             raise InternalError("a bug: networkx left a record of a complete graph alone; please report it")
     else:
-        engine, tree = "blossom", new_pair_tree(points.rows)
-        graph, cover, duals, rounds, looked = _solve_and_price(points, tree, neighbours)
-        bound = whole_bound(duals)
-    weight = sum(graph.weight[cover.chosen].tolist())
-    if bound is not None and bound != weight:
-        raise InternalError("a bug: a factor weighs more than its proved bound; please report it")
-    proof = Proof(engine, pairs, looked, len(graph.left), rounds, weight, weight, points.exponent)
-    return _finished(X, points, graph, cover, proof)
+        graph, factor, rounds = _solve_and_price(points, neighbours)
+    weight = sum(graph.weight[factor].tolist())
+    chosen = cut(graph, factor)
+    labels = labels_of(graph, chosen)
+    lengths = ((points.rows[graph.left[chosen]] - points.rows[graph.right[chosen]]) ** 2).sum(axis=1)
+    certificate = Certificate(
+        sse=math.ldexp(factor_sse(points.rows, labels), -2 * points.shift),
+        weight=math.ldexp(math.fsum(lengths), -2 * points.shift),
+        bound=in_units(points, weight),
+    )
+    return Factor(labels, certificate, weight, rounds)

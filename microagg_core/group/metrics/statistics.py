@@ -1,4 +1,4 @@
-"""Loss of a release as sums over its records: a block's statistics, and how blocks combine.
+"""Loss of a release as sums over its records: what a block notes, and how notes add.
 
 Everything is measured on the released records' standardized quasi-identifiers (mean 0, population variance 1, with
 all digits: not the scale to 24 bits on which the groups are made). Missing values take no part; a correlation is over
@@ -13,12 +13,10 @@ from dataclasses import dataclass, fields
 from decimal import Decimal
 from functools import reduce
 from operator import add
-from typing import Any
 
 import numpy as np
 
 from microagg_core.arrays import Bools, Floats, Ints
-from microagg_core.group.metrics.figures import CorrelationChange
 from microagg_core.group.metrics.losses import Losses, percent
 from microagg_core.group.metrics.moments import Groups
 from microagg_core.kernels.tools.sums import loss_sums, moments_of_pairs
@@ -56,17 +54,10 @@ class PairMoments:
         products = products.sum(axis=0) + (n * apart * apart.transpose(0, 2, 1)).sum(axis=0)
         return cls(total, base[0] + moved, squares, products)
 
-    def __add__(self, other: PairMoments) -> PairMoments:
-        return self.sum_of((self, other))
-
     def correlations(self) -> Floats:
         """Compute the correlation of each pair, within [-1, 1]; NaN where it has none.
 
         A pair has none with fewer than two common records, or where one of its attributes is constant in them.
-
-        >>> values, none = np.array([[1.0, 4.0], [5.0, 2.0]]), np.zeros((2, 2), dtype=bool)
-        >>> pair_moments(values, none).correlations().round(9).tolist()
-        [[1.0, -1.0], [-1.0, 1.0]]
         """
         # Both attributes' deviations, divided by one after the other: the product of two small ones may be no float.
         first, second = np.sqrt(self.squares), np.sqrt(self.squares.T)
@@ -108,92 +99,64 @@ _WHOLE = 3
 
 
 @dataclass(frozen=True)
-class TopTwo:
-    """Largest and second-largest contribution of a group to each of some sums; two sets combine by addition.
-
-    >>> (TopTwo.of(np.array([[5.0], [1.0]])) + TopTwo.of(np.array([[3.0]]))).second.tolist()
-    [3.0]
-    """
-
-    first: PlainFloats
-    second: PlainFloats
-
-    @classmethod
-    def of(cls, contributions: Floats) -> TopTwo:
-        """Find the largest two of contributions, a row a group and a column a sum."""
-        none = np.zeros((2, contributions.shape[1]))
-        ordered = np.partition(np.concatenate([none, contributions]), -2, axis=0)
-        return cls(ordered[-1], ordered[-2])
-
-    @classmethod
-    def sum_of(cls, parts: Sequence[TopTwo]) -> TopTwo:
-        return cls.of(np.stack([largest for part in parts for largest in (part.first, part.second)]))
-
-    def __add__(self, other: TopTwo) -> TopTwo:
-        return self.sum_of((self, other))
-
-
-@dataclass(frozen=True)
-class Contributions:
-    """Share of the largest groups in the losses; two sets combine by addition.
-
-    A sum of which one group makes nearly all is that group's own figure, whatever the size of the file.
-
-    ``sse`` and ``absolute`` of each attribute; ``whole`` of the sums over all attributes: of squared differences, of
-    distances, and of what distances from the file's mean lose when records become means. Of each pair of attributes,
-    ``products`` of their differences; as these have signs, ``crossed`` is what all groups make of them without.
-    """
-
-    sse: TopTwo
-    absolute: TopTwo
-    whole: TopTwo
-    products: TopTwo
-    crossed: PlainFloats
-
-    @classmethod
-    def sum_of(cls, parts: Sequence[Contributions]) -> Contributions:
-        names = [f.name for f in fields(cls) if f.name != "crossed"]
-        tops = {name: TopTwo.sum_of([getattr(part, name) for part in parts]) for name in names}
-        return cls(**tops, crossed=np.sum([part.crossed for part in parts], axis=0))
-
-    def __add__(self, other: Contributions) -> Contributions:
-        return self.sum_of((self, other))
-
-
-def contributions_of(of_groups: Floats, n_attributes: int) -> Contributions:
-    """Name the sums that :func:`~microagg_core.kernels.tools.sums.loss_sums` makes of groups."""
-    p = n_attributes
-    parts = np.split(of_groups, np.cumsum([p, p, _WHOLE]), axis=1)
-    sse, absolute, whole, products = (TopTwo(part[1].copy(), part[2].copy()) for part in parts)
-    return Contributions(sse, absolute, whole, products, parts[-1][0].copy())
-
-
-@dataclass(frozen=True)
 class LossStatistics:
     """Sums over some records; two sets combine by addition.
 
-    Arrays over attributes: ``sse`` (squared differences), ``absolute`` (absolute differences). ``before`` and
-    ``after`` are the moments of pairs of attributes. ``sde`` and ``sdt`` are sums of distances, ``sdt_after`` is that
-    of the released records. ``largest`` has what the groups that contribute most make of the sums.
+    ``by_group`` has a column for each sum over groups that :func:`~microagg_core.kernels.tools.sums.loss_sums` makes:
+    the total, and the largest and second-largest that a group makes of it. A sum of which one group makes nearly all
+    is that group's own figure, whatever the size of the file. ``before`` and ``after`` are the moments of pairs of
+    attributes; ``sdt`` and ``sdt_after`` are sums of distances from the file's mean, before and after.
+
+    >>> none, labels = np.zeros((4, 1), dtype=bool), np.array([0, 0, 1, 1])
+    >>> s = loss_statistics(np.array([[1.0], [-1.0], [3.0], [-3.0]]), np.zeros((2, 1)), none, labels)
+    >>> s.squares.ravel().tolist(), (s + s).squares.ravel().tolist()
+    ([20.0, 18.0, 2.0], [40.0, 18.0, 18.0])
     """
 
     records: int
-    sse: PlainFloats
-    absolute: PlainFloats
+    by_group: PlainFloats
     before: PairMoments
     after: PairMoments
-    sde: float
     sdt: float
     sdt_after: float
-    largest: Contributions
+
+    @property
+    def squares(self) -> Floats:
+        """Return the squared differences of each attribute: in rows the total, the largest and the second-largest."""
+        return self._sums(0)
+
+    @property
+    def differences(self) -> Floats:
+        """Return the absolute differences of each attribute, in the same rows."""
+        return self._sums(1)
+
+    @property
+    def whole(self) -> Floats:
+        """Return the sums over all attributes, in the same rows: squares, distances, and what distances lose."""
+        return self._sums(2)
+
+    @property
+    def products(self) -> Floats:
+        """Return the products of differences of each pair of attributes, in the same rows, without their signs."""
+        return self._sums(3)
+
+    def _sums(self, place: int) -> Floats:
+        p = len(self.before.n)
+        parts: list[Floats] = np.split(self.by_group, np.cumsum([p, p, _WHOLE]), axis=1)
+        return parts[place]
 
     @classmethod
     def sum_of(cls, parts: Sequence[LossStatistics]) -> LossStatistics:
-        each: dict[str, list[Any]] = {f.name: [getattr(part, f.name) for part in parts] for f in fields(cls)}
-        before, after = (PairMoments.sum_of(each.pop(name)) for name in ("before", "after"))
-        largest = Contributions.sum_of(each.pop("largest"))
-        sums = {name: reduce(add, values) for name, values in each.items()}
-        return cls(**sums, before=before, after=after, largest=largest)
+        total = reduce(add, (part.by_group[0] for part in parts))
+        largest = np.partition(np.concatenate([part.by_group[1:] for part in parts]), -2, axis=0)
+        return cls(
+            records=sum(part.records for part in parts),
+            by_group=np.stack([total, largest[-1], largest[-2]]),
+            before=PairMoments.sum_of([part.before for part in parts]),
+            after=PairMoments.sum_of([part.after for part in parts]),
+            sdt=sum(part.sdt for part in parts),
+            sdt_after=sum(part.sdt_after for part in parts),
+        )
 
     def __add__(self, other: LossStatistics) -> LossStatistics:
         return self.sum_of((self, other))
@@ -222,84 +185,48 @@ def loss_statistics(before: Floats, after: Floats, missing: Bools, labels: Ints 
 
     ``labels`` are the records' groups, 0..g-1, whose records lack the same values; ``after`` has a row for each group.
     None: each record is one.
-
-    >>> s = loss_statistics(np.array([[1.0], [-1.0]]), np.zeros((2, 1)), np.zeros((2, 1), dtype=bool))
-    >>> losses_of(s).l_sse
-    100.0
     """
-    groups = Groups.of_each(len(before)) if labels is None else Groups.of(labels)
+    groups = Groups.of(np.arange(len(before)) if labels is None else labels)
     of_group = missing[groups.order[groups.first]]
     if missing.any():
         before, after = np.where(missing, 0.0, before), np.where(of_group, 0.0, after)
     before, after = np.ascontiguousarray(before), np.ascontiguousarray(after)
-    of_groups, lengths = loss_sums(before, after, groups.order, groups.sizes)
-    p, total = before.shape[1], of_groups[0]
+    by_group, lengths = loss_sums(before, after, groups.order, groups.sizes)
     return LossStatistics(
         records=len(before),
-        sse=total[:p].copy(),
-        absolute=total[p : 2 * p].copy(),
+        by_group=by_group,
         before=pair_moments(before, missing),
         after=pair_moments(after, of_group, groups.sizes),
-        sde=float(total[2 * p + 1]),
         sdt=float(lengths[0]),
         sdt_after=float(lengths[1]),
-        largest=contributions_of(of_groups, p),
     )
 
 
 def losses_of(s: LossStatistics) -> Losses:
-    return Losses(sse=float(s.sse.sum()), sst=float(_squares(s.before).sum()), sde=s.sde, sdt=s.sdt)
+    sst = np.diag(s.before.squares).sum()
+    return Losses(sse=float(s.squares[0].sum()), sst=float(sst), sde=float(s.whole[0, 1]), sdt=s.sdt)
 
 
-@dataclass(frozen=True)
-class AttributeLosses:
-    """Loss of one attribute in percent of its variance, the share of variance kept, and IL1s."""
-
-    l_sse: float
-    variance_kept: float
-    il1s: float
-
-
-def attribute_losses(s: LossStatistics) -> list[AttributeLosses]:
-    sst, kept = _squares(s.before), _squares(s.after)
-    n = np.maximum(np.diag(s.before.n), 1.0)
-    return [
-        AttributeLosses(
-            l_sse=percent(float(s.sse[j]), float(sst[j])),
-            variance_kept=percent(float(kept[j]), float(sst[j])) if sst[j] > 0 else 100.0,
-            il1s=float(s.absolute[j] / n[j] / np.sqrt(2.0)),
-        )
-        for j in range(len(sst))
-    ]
-
-
-def correlation_change(s: LossStatistics) -> CorrelationChange:
-    """Measure by how much correlations change, over the pairs of attributes that have one before and after.
-
-    A pair with fewer than two common records, or with an attribute that is constant in these, has none: it is counted
-    in ``left_out``, and takes no part in the ``mean`` and the ``largest`` change (None where no pair has one).
-
-    >>> before, none = np.array([[1.0, 4.0, 5.0], [2.0, 2.0, 5.0]]), np.zeros((2, 3), dtype=bool)
-    >>> correlation_change(loss_statistics(before, before, none))
-    CorrelationChange(pairs=1, left_out=2, mean=0.0, largest=0.0)
-    """
-    differences, _ = correlation_changes(s)
-    n_attributes = len(s.sse)
-    return CorrelationChange(
-        pairs=len(differences),
-        left_out=n_attributes * (n_attributes - 1) // 2 - len(differences),
-        mean=float(differences.mean()) if len(differences) else None,
-        largest=float(differences.max()) if len(differences) else None,
-    )
+def attribute_losses(s: LossStatistics) -> dict[str, list[float]]:
+    """Compute of each attribute the loss and the share that is kept, in percent of its variance, and IL1s."""
+    sst, kept = np.diag(s.before.squares), np.diag(s.after.squares)
+    records = np.maximum(np.diag(s.before.n), 1.0)
+    return {
+        "l_sse": [percent(*of) for of in zip(s.squares[0].tolist(), sst.tolist(), strict=True)],
+        "variance_kept": [percent(b, a) if a > 0 else 100.0 for a, b in zip(sst.tolist(), kept.tolist(), strict=True)],
+        "il1s": (s.differences[0] / records / np.sqrt(2.0)).tolist(),
+    }
 
 
 def correlation_changes(s: LossStatistics) -> tuple[Floats, Ints]:
-    """Measure each pair's change of correlation, of those that have one before and after; and their places."""
-    all_pairs = np.triu_indices(len(s.sse), 1)
-    change = np.abs(s.after.correlations() - s.before.correlations())[all_pairs]
+    """Measure the change of each pair of attributes that has a correlation before and after; and the pairs' places.
+
+    A pair with fewer than two common records, or with an attribute that is constant in these, has none.
+
+    >>> before, none = np.array([[1.0, 4.0, 5.0], [2.0, 2.0, 5.0]]), np.zeros((2, 3), dtype=bool)
+    >>> correlation_changes(loss_statistics(before, before, none))
+    (array([0.]), array([0]))
+    """
+    change = np.abs(s.after.correlations() - s.before.correlations())[np.triu_indices(len(s.before.n), 1)]
     places = np.flatnonzero(np.isfinite(change))
     return change[places], places
-
-
-def _squares(pairs: PairMoments) -> Floats:
-    return np.diag(pairs.squares)

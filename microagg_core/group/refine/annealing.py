@@ -72,10 +72,6 @@ class Spread:
     size: Ints
     centre: Floats
 
-    @classmethod
-    def empty(cls, n: int, slots: int, width: int) -> Spread:
-        return cls(np.empty(n, dtype=np.int64), np.zeros(slots, dtype=np.int64), np.zeros((slots, width)))
-
 
 @dataclass(frozen=True)
 class Regions:
@@ -102,16 +98,8 @@ class Regions:
         position = np.empty(len(records), dtype=np.int32)
         position[records] = np.arange(len(records), dtype=np.int32)
         sizes = np.bincount(of_records, minlength=count)
-        return cls(number, records, position, _from_0(sizes), _from_0(slot_count(sizes, k)))
-
-    @property
-    def count(self) -> int:
-        return len(self.starts) - 1
-
-
-def slot_count(n: Ints, k: int) -> Ints:
-    """Count the numbers that groups of so many records need: one while records are on their way, one to spare."""
-    return n // k + 2
+        # Groups of so many records need a number more while records are on their way, and one to spare.
+        return cls(number, records, position, _from_0(sizes), _from_0(sizes // k + 2))
 
 
 def _from_0(sizes: Ints) -> Ints:
@@ -165,25 +153,20 @@ Improvement = Callable[[Grouping, ShortInts, UInt64s], None]
 
 @dataclass
 class RegionalAnnealing:
-    """Groups of padded records with neighbours, improved in so many regions; ``every`` is the kernels'.
+    """Annealing in regions.
 
     A region's records know only each other as neighbours. So that no border stays for long, regions are drawn anew
     after a few sweeps, across other attributes and elsewhere.
     """
 
-    X: Floats
-    near: ShortInts
-    k: int
-    every: int
-    quantiles: Floats
-    regions: int
+    whole: Annealing
     seed: int
     #: How often regions were drawn.
     turn: int = 0
 
     def anneal(self, groups: Spread, sweeps: int, heat: float, power: int) -> Spread:
         """Anneal for so many sweeps in all, the first of them at the heat."""
-        stretch, progress = max(_SWEEPS, -(-sweeps // _MOST_TIMES)), Progress("annealing", self.X)
+        stretch, progress = max(_SWEEPS, -(-sweeps // _MOST_TIMES)), Progress("annealing", self.whole.X)
         for start in range(0, sweeps, stretch):
             way = (start, min(start + stretch, sweeps), sweeps, heat, power)
             groups = self._improved(groups, partial(self._anneal_region, way))
@@ -191,13 +174,13 @@ class RegionalAnnealing:
         return groups
 
     def _sse(self, groups: Spread) -> float:
-        return float(np.sum((self.X - groups.centre[groups.label]) ** 2))
+        return float(np.sum((self.whole.X - groups.centre[groups.label]) ** 2))
 
     def _anneal_region(
         self, way: tuple[int, int, int, float, int], g: Grouping, near: ShortInts, random: UInt64s
     ) -> None:
-        none_kept = g.label[:0], -np.inf
-        anneal(g, draft_of(g, self.k, self.every), near, self.k, *way, self.every, self.quantiles, random, *none_kept)
+        every, none_kept = self.whole.every, (g.label[:0], -np.inf)
+        anneal(g, self.whole.draft(g), near, self.whole.k, *way, every, _QUANTILES, random, *none_kept)
 
     def descend(self, groups: Spread, most: int, tolerance: float) -> Spread:
         """Go downhill for so many sweeps at most, half of them in other regions."""
@@ -207,25 +190,26 @@ class RegionalAnnealing:
         return groups
 
     def _descend_region(self, most: int, tolerance: float, g: Grouping, near: ShortInts, _random: UInt64s) -> None:
-        descend(g, near, self.k, most, tolerance)
+        descend(g, near, self.whole.k, most, tolerance)
 
     def _improved(self, groups: Spread, improve: Improvement) -> Spread:
-        regions = Regions.of(groups, self.regions, self.k, self.turn)
-        result = Spread.empty(len(groups.label), int(regions.slots[-1]), groups.centre.shape[1])
+        regions = Regions.of(groups, self.whole.regions, self.whole.k, self.turn)
+        slots, width = int(regions.slots[-1]), groups.centre.shape[1]
+        label, size, centre = np.empty_like(groups.label), np.zeros(slots, np.int64), np.zeros((slots, width))
         turn, self.turn = self.turn, self.turn + 1
 
         def improve_region(i: int) -> None:
             start, first, last = int(regions.starts[i]), regions.slots[i], regions.slots[i + 1]
             records = regions.records[start : regions.starts[i + 1]]
-            near = nearest_within(self.near, records, regions.position, start)
-            g = grouping_of(self.X.take(records, axis=0), regions.number[groups.label[records]], self.k)
+            near = nearest_within(self.whole.near, records, regions.position, start)
+            X = self.whole.X.take(records, axis=0)
+            g = grouping_of(X, regions.number[groups.label[records]], self.whole.k)
             words = np.random.SeedSequence([self.seed, turn, i]).generate_state(1, np.uint64)
             improve(g, near, random_state(int(words[0])))
-            result.label[records] = g.label + first
-            result.size[first:last], result.centre[first:last] = g.size, g.centre
+            label[records], size[first:last], centre[first:last] = g.label + first, g.size, g.centre
 
-        each(improve_region, range(regions.count))
-        return result
+        each(improve_region, range(self.whole.regions))
+        return Spread(label, size, centre)
 
 
 #: One step in so many makes groups anew; above _LARGEST_K none does, since it costs k squared.
@@ -283,9 +267,7 @@ class Annealing:
     def _run_in_regions(self, groups: Spread, sweeps: int, heat: float, power: int, downhill: int) -> Ints:
         """Anneal in regions; groups may lose more at the end, so the caller compares them with those at the start."""
         self.random = random_state(int(self.random[0]))
-        regional = RegionalAnnealing(
-            self.X, self.near, self.k, self.every, _QUANTILES, self.regions, int(self.random[0])
-        )
+        regional = RegionalAnnealing(self, int(self.random[0]))
         annealed = regional.anneal(groups, sweeps, heat, power)
         lowest = regional.descend(annealed, downhill, 1e-12 * heat)
         labels: Ints = np.unique(lowest.label, return_inverse=True)[1]

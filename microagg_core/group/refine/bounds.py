@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,26 +18,21 @@ if TYPE_CHECKING:
 
 
 def factor_bound(X: Floats, k: int) -> Bound | None:
-    """Prove half the weight of the lightest [1,2]-factor, for k=2; None where that is not affordable.
-
-    >>> factor_bound(np.array([[0.0], [2.0], [10.0], [12.0]]), 2).sse
-    3.999999999999998
-    """
+    """Prove half the weight of the lightest [1,2]-factor, for k=2; None where that is not affordable."""
     n, p = X.shape
     if n < 2 * k or not factor_is_affordable(n, p, k):
         return None
     from microagg_core.group.factor import minimum_factor
 
     factor = minimum_factor(X)
-    certified, proof = factor.certificate.lower_bound, factor.proof
-    return replace(certified, facts={**certified.facts, "records": n, "pairs": proof.pairs, "rounds": proof.rounds})
+    proved = factor.certificate.lower_bound
+    return replace(proved, facts={**proved.facts, "records": n, "pairs": n * (n - 1) // 2, "rounds": factor.rounds})
 
 
-def _slow_proofs(X: Floats, k: int) -> list[Bound]:
+def _by_columns(X: Floats, k: int) -> Bound | None:
     from microagg_core.group.refine.columns import column_bound
 
-    columns = column_bound(X, k)
-    return [] if columns is None else [columns]
+    return column_bound(X, k)
 
 
 def best_bound(X: Floats, k: int, effort: str) -> Bound:
@@ -46,12 +40,11 @@ def best_bound(X: Floats, k: int, effort: str) -> Bound:
     neighbours = neighbour_bound_of(X, k)
     if effort != "thorough" or neighbours.kind == "one group":
         return neighbours
-    factor = factor_bound(X, k)
-    return _highest([neighbours, *(_slow_proofs(X, k) if factor is None else [factor])])
+    return _higher(neighbours, factor_bound(X, k) or _by_columns(X, k))
 
 
-def _highest(bounds: Iterable[Bound]) -> Bound:
-    return max(bounds, key=lambda bound: bound.sse)
+def _higher(bound: Bound, other: Bound | None) -> Bound:
+    return other if other is not None and other.sse > bound.sse else bound
 
 
 def _bound_of(optimum: Optimum) -> Bound:
@@ -67,24 +60,18 @@ def refine_with_bound(
     ``effort`` is "off", "fast", "thorough", or a number of seconds for a search from the labels; what takes long to
     prove is tried with "thorough" only, and for k=2 the optimum itself. ``certified`` is what the algorithm has proved
     of X already.
-
-    >>> X = np.array([[0.0], [9.0], [0.5], [9.5]])
-    >>> labels, bound = refine_with_bound(X, np.array([0, 0, 1, 1]), 2, "fast", 0)
-    >>> labels.tolist(), round(bound.sse, 9)
-    ([0, 1, 0, 1], 0.25)
     """
-    n, p = X.shape
+    n = len(X)
     if n < 2 * k:
         return labels, neighbour_bound_of(X, k)
     records = Records.of(X, k - 1 if effort == "off" else max(k - 1, neighbour_count(n, k)))
-    neighbours = in_units_of(X, records.Z, neighbour_bound(records.graph, k, p))
+    neighbours = in_units_of(X, records.Z, neighbour_bound(records, k))
     optimum = affordable_optimum(records, k, effort)
     if optimum is not None:
         proved = in_units_of(X, records.Z, _bound_of(optimum))
-        return least_loss(records, labels, optimum, seed), _highest([neighbours, proved])
+        return least_loss(records, labels, optimum, seed), _higher(neighbours, proved)
     factor = factor_bound(X, k) if certified is None else certified.lower_bound
-    proofs = [factor] if factor is not None else _slow_proofs(X, k) if effort == "thorough" else []
-    bound = _highest([neighbours, *proofs])
+    bound = _higher(neighbours, factor or (_by_columns(X, k) if effort == "thorough" else None))
     if effort == "off":
         return labels, bound
     if effort in EFFORTS:

@@ -5,22 +5,25 @@ each column and the products of deviations from it, merged by Chan's formula, so
 zero values lie, and what is constant has squares of exactly 0. What is too large to be squared is infinite or NaN in
 the sums. A category is a column of zeros and ones for each of its levels.
 
-The sums are scaled to correlations and solved by Cholesky's method, variable by variable: one that follows from those
-before it is left out. Levels of few records are joined, and what few records decide is left out too: where all records
-but a few have one value, a coefficient is what these few have.
+The sums are scaled to correlations and solved variable by variable: one that follows from those before it is left out.
+Levels of few records are joined, and what few records decide is left out too: where all records but a few have one
+value, a coefficient is what these few have.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from microagg_core.arrays import Bools, Floats, Ints
+from microagg_core.data.kinds.contract import Claim
 from microagg_core.data.kinds.registry import kind_for, kind_of
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.group.metrics.moments import standardized
@@ -29,7 +32,7 @@ from microagg_core.inspect.contract import Promise, ReleasedFile
 from microagg_core.inspect.portrait.contract import Fit, Regression
 from microagg_core.inspect.portrait.scales import ShownColumn
 from microagg_core.plain import PlainFloats
-from microagg_core.spec.analyses import Formula
+from microagg_core.spec.analyses import formula_columns
 
 #: Levels of a category at most; with more, a model is a list of levels.
 MOST_LEVELS = 100
@@ -41,10 +44,10 @@ _LEAST_UNEXPLAINED = 1e-10
 _MOST_OF_SQUARES = 0.5
 _DIGITS = 9
 #: A column of a design: the place of its variable (0: the outcome), and its level; of numbers "".
-ColumnKey = tuple[int, str]
-
-
-# --- Sums ----------------------------------------------------------------------------------------------------
+ColumnKey: TypeAlias = tuple[int, str]
+#: What is shown of a number is the first of these and the second times the value; None: a category.
+Scale: TypeAlias = tuple[float, float] | None
+AS_IT_IS: Scale = (0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -55,15 +58,43 @@ class Variable:
     levels: tuple[str, ...] | None = None
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        return ("",) if self.levels is None else self.levels
-
-    @property
     def there(self) -> Bools:
         return np.isfinite(self.values) if self.levels is None else np.asarray(self.values >= 0)
 
     def taken(self, rows: Ints) -> Variable:
         return Variable(self.values[rows], self.levels)
+
+    @cached_property
+    def ends(self) -> Floats:
+        """Mean, least and greatest of each column."""
+        if self.levels is not None:
+            width = len(self.levels)
+            share = np.bincount(self.values.astype(np.int64), minlength=width) / len(self.values)
+            return np.stack([share, np.zeros(width), np.ones(width)])
+        return np.array([[self.values[0] + self._offsets.mean()], [self.values.min()], [self.values.max()]])
+
+    @cached_property
+    def _offsets(self) -> Floats:
+        return np.asarray(self.values - self.values[0], dtype=np.float64)
+
+    @cached_property
+    def deviations(self) -> Floats:
+        return np.asarray(self._offsets - self._offsets.mean())
+
+    def products_with(self, other: Variable) -> Floats:
+        """Add up products of deviations: a row for each own column, a column for each of the other's."""
+        if self.levels is None and other.levels is None:
+            # A BLAS would add in an order that depends on its threads.
+            return np.array([[np.einsum("i,i->", self.deviations, other.deviations)]])
+        if self.levels is None:
+            return other.products_with(self).T
+        if other.levels is None:
+            sums = np.bincount(self.values, other.deviations, len(self.levels))
+            return np.asarray(sums.reshape(-1, 1), dtype=np.float64)
+        width, other_width = len(self.levels), len(other.levels)
+        together = np.bincount(self.values * other_width + other.values, minlength=width * other_width)
+        expected = len(self.values) * np.outer(self.ends[0], other.ends[0])
+        return np.asarray(together.reshape(width, other_width) - expected)
 
 
 @dataclass(frozen=True)
@@ -78,94 +109,49 @@ class DesignMoments:
     least: PlainFloats
     greatest: PlainFloats
 
+    @classmethod
+    @np.errstate(over="ignore", invalid="ignore")
+    def of(cls, variables: Sequence[Variable]) -> DesignMoments:
+        """Sum over some records, none of which lacks a value.
+
+        >>> sums = DesignMoments.of([Variable(np.array([1.0, 3.0])), Variable(np.array([0, 1]), ("n", "s"))])
+        >>> sums.columns, sums.mean.tolist(), sums.products[0].tolist()
+        (((0, ''), (1, 'n'), (1, 's')), [2.0, 0.5, 0.5], [2.0, -1.0, 1.0])
+        """
+        n = len(variables[0].values)
+        if not n:
+            return NO_RECORDS
+        keys = [(j, level) for j, variable in enumerate(variables) for level in variable.levels or ("",)]
+        products = np.block([[a.products_with(b) for b in variables] for a in variables])
+        ends = np.concatenate([variable.ends for variable in variables], axis=1)
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        mean, least, greatest = ends[:, order]
+        return cls(tuple(keys[j] for j in order), n, mean, products[np.ix_(order, order)], least, greatest)
+
     @np.errstate(over="ignore", invalid="ignore")
     def __add__(self, other: DesignMoments) -> DesignMoments:
         if not (self.n and other.n):
             return self if self.n else other
-        columns = tuple(sorted({*self.columns, *other.columns}))
-        a, b = self.over(columns), other.over(columns)
+        columns = sorted({*self.columns, *other.columns})
+        becomes = {key: key for key in columns}
+        a, b = self.combined(columns, becomes), other.combined(columns, becomes)
         n, apart = a.n + b.n, b.mean - a.mean
         products = a.products + b.products + np.outer(apart, apart) * (a.n * (b.n / n))
         least, greatest = np.minimum(a.least, b.least), np.maximum(a.greatest, b.greatest)
-        return DesignMoments(columns, n, a.mean + apart * (b.n / n), products, least, greatest)
+        return DesignMoments(a.columns, n, a.mean + apart * (b.n / n), products, least, greatest)
 
-    def over(self, columns: Sequence[ColumnKey]) -> DesignMoments:
-        """Spread over more columns, in another order."""
-        place = {key: j for j, key in enumerate(self.columns)}
-        there = [j for j, key in enumerate(columns) if key in place]
-        own = [place[columns[j]] for j in there]
-        ends = np.zeros((3, len(columns)))
-        ends[:, there] = np.stack([self.mean, self.least, self.greatest])[:, own]
-        products = np.zeros((len(columns), len(columns)))
-        products[np.ix_(there, there)] = self.products[np.ix_(own, own)]
-        return DesignMoments(tuple(columns), self.n, ends[0], products, ends[1], ends[2])
+    def combined(self, columns: Sequence[ColumnKey], becomes: Mapping[ColumnKey, ColumnKey]) -> DesignMoments:
+        """Add columns up to others, which some become and others do not; what nothing becomes is zero."""
+        place, parts = {key: j for j, key in enumerate(columns)}, np.zeros((len(columns), len(self.columns)))
+        for j, key in enumerate(self.columns):
+            if key in becomes:
+                parts[place[becomes[key]], j] = 1.0
+        # Of levels that are added up, nobody asks for the ends.
+        mean, least, greatest = (parts @ ends for ends in (self.mean, self.least, self.greatest))
+        return DesignMoments(tuple(columns), self.n, mean, parts @ self.products @ parts.T, least, greatest)
 
 
 NO_RECORDS = DesignMoments((), 0, np.zeros(0), np.zeros((0, 0)), np.zeros(0), np.zeros(0))
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def design_moments(variables: Sequence[Variable]) -> DesignMoments:
-    """Sum over some records, none of which lacks a value.
-
-    >>> sums = design_moments([Variable(np.array([1.0, 3.0])), Variable(np.array([0, 1]), ("n", "s"))])
-    >>> sums.columns, sums.mean.tolist(), sums.products[0].tolist()
-    (((0, ''), (1, 'n'), (1, 's')), [2.0, 0.5, 0.5], [2.0, -1.0, 1.0])
-    """
-    blocks = [_Block.of(variable) for variable in variables]
-    n = blocks[0].n
-    if not n:
-        return NO_RECORDS
-    keys = [(j, level) for j, variable in enumerate(variables) for level in variable.columns]
-    products = np.block([[a.products_with(b) for b in blocks] for a in blocks])
-    mean, least, greatest = np.concatenate([np.stack([b.mean, b.least, b.greatest]) for b in blocks], axis=1)
-    order = sorted(range(len(keys)), key=keys.__getitem__)
-    columns = tuple(keys[j] for j in order)
-    return DesignMoments(columns, n, mean[order], products[np.ix_(order, order)], least[order], greatest[order])
-
-
-@dataclass(frozen=True)
-class _Block:
-    """The columns of one variable: its deviations from the mean; of a category, codes alone."""
-
-    n: int
-    mean: Floats
-    least: Floats
-    greatest: Floats
-    deviations: Floats
-    codes: Ints | None
-
-    @classmethod
-    def of(cls, variable: Variable) -> _Block:
-        if variable.levels is not None:
-            codes = variable.values.astype(np.int64)
-            n, width = len(codes), len(variable.levels)
-            share = np.bincount(codes, minlength=width) / max(n, 1)
-            return cls(n, share, np.zeros(width), np.ones(width), np.zeros(0), codes)
-        values = variable.values.astype(np.float64)
-        if not len(values):
-            return cls(0, np.zeros(1), np.zeros(1), np.zeros(1), values, None)
-        offsets = values - values[0]
-        middle = offsets.mean()
-        mean, least, greatest = np.array([[values[0] + middle], [values.min()], [values.max()]])
-        return cls(len(values), mean, least, greatest, offsets - middle, None)
-
-    def products_with(self, other: _Block) -> Floats:
-        """Rows for the columns of this one, columns for the other's."""
-        if self.codes is None and other.codes is None:
-            # A BLAS would add in an order that depends on its threads.
-            return np.array([[np.einsum("i,i->", self.deviations, other.deviations)]])
-        if self.codes is None:
-            return other.products_with(self).T
-        if other.codes is None:
-            sums = np.bincount(self.codes, other.deviations, len(self.mean))
-            return np.asarray(sums.reshape(-1, 1), dtype=np.float64)
-        width = len(other.mean)
-        together = np.bincount(self.codes * width + other.codes, minlength=len(self.mean) * width)
-        return np.asarray(together.reshape(-1, width) - self.n * np.outer(self.mean, other.mean))
-
-
-# --- Formulas of a release -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -182,53 +168,56 @@ class AnalysisSums:
 
 
 @dataclass(frozen=True)
-class Scaled:
-    """How a numeric variable came onto the scale of the sums: what is shown is ``start + step * value``."""
-
-    start: float = 0.0
-    step: float = 1.0
-
-
-@dataclass(frozen=True)
 class LinearModel:
-    """A formula: names of the outcome and of the terms behind it, and the scale of each; None for categories."""
+    """A formula: names of the outcome and of the terms behind it, and the scale of each."""
 
     formula: str
     names: tuple[str, ...]
-    scales: tuple[Scaled | None, ...]
+    scales: tuple[Scale, ...]
 
 
 def sums_of(file: ReleasedFile, text: str) -> AnalysisSums:
     """Sum over the records of a file that lack none of a formula's values."""
-    names = Formula.parse(text).columns
+    names = formula_columns(text)
     sides = [_sides(file, name) for name in names]
-    levels = [before.levels or () for before, _ in sides]
-    too_many = tuple(name for name, of_column in zip(names, levels, strict=True) if len(of_column) > MOST_LEVELS)
+    too_many = tuple(
+        name
+        for name, both in zip(names, sides, strict=True)
+        if any(len(side.levels or ()) > MOST_LEVELS for side in both)
+    )
     if too_many:
         return AnalysisSums(NO_RECORDS, NO_RECORDS, too_many)
     rows = np.flatnonzero(np.logical_and.reduce([side.there for both in sides for side in both]))
     before, after = ([both[i].taken(rows) for both in sides] for i in range(2))
-    return AnalysisSums(design_moments(before), design_moments(after))
+    return AnalysisSums(DesignMoments.of(before), DesignMoments.of(after))
 
 
 def _sides(file: ReleasedFile, name: str) -> tuple[Variable, Variable]:
-    promise, column = file.promise, file.table[name]
+    promise, released = file.promise, file.table[name]
     names = [kind.name for kind in promise.kinds]
-    if name in names:
-        return _standardized(promise, names.index(name), file.came[names.index(name)], column)
+    came = file.came[names.index(name)] if name in names else released
     if _is_category(promise, name):
-        encoded = one_array(column).cast(pa.string()).dictionary_encode()
-        codes = np.asarray(pc.fill_null(encoded.indices, -1)).astype(np.int64)
-        same = Variable(codes, tuple(encoded.dictionary.to_pylist()))
-    else:
-        same = Variable(ShownColumn(kind_of(name, column.type)).before(column))
+        after = _levels(released)
+        return (_levels(came) if name in names else after), after
+    if name in names:
+        return _standardized(promise, names.index(name), came, released)
+    same = Variable(ShownColumn(kind_of(name, released.type)).before(released))
     return same, same
 
 
+def _levels(column: pa.ChunkedArray) -> Variable:
+    encoded = one_array(column).cast(pa.string()).dictionary_encode()
+    codes = np.asarray(pc.fill_null(encoded.indices, -1)).astype(np.int64)
+    return Variable(codes, tuple(encoded.dictionary.to_pylist()))
+
+
 def _is_category(promise: Promise, name: str) -> bool:
-    """Tell columns that have levels: blocking columns do, and texts."""
-    columns = {column.name: column for column in promise.schema.columns}
-    return columns[name].role == "blocking" or kind_for(columns[name].type) is None
+    """Tell columns that have levels: blocking columns, quasi-identifiers of which no mean is kept, and texts."""
+    for kind in promise.kinds:
+        if kind.name == name:
+            return Claim.MEAN_KEPT not in kind.claims
+    (column,) = (column for column in promise.schema.columns if column.name == name)
+    return column.role == "blocking" or kind_for(column.type) is None
 
 
 def _standardized(
@@ -252,7 +241,7 @@ def regressions_of(promise: Promise, sums: Sequence[AnalysisSums], fewest: int) 
             column = of_formula.too_many[0]
             left_out.append(f"{text!r} is not computed, as {column!r} has more than {MOST_LEVELS} levels")
             continue
-        names = Formula.parse(text).columns
+        names = formula_columns(text)
         model = LinearModel(text, names, tuple(_scale(promise, name) for name in names))
         regression, remarks = regression_of(model, of_formula.before, of_formula.after, fewest)
         models += [] if regression is None else [regression]
@@ -260,13 +249,15 @@ def regressions_of(promise: Promise, sums: Sequence[AnalysisSums], fewest: int) 
     return models, left_out
 
 
-def _scale(promise: Promise, name: str) -> Scaled | None:
+def _scale(promise: Promise, name: str) -> Scale:
     encoding, names = promise.encoding, [kind.name for kind in promise.kinds]
+    if _is_category(promise, name):
+        return None
     if name not in names:
-        return None if _is_category(promise, name) else Scaled()
+        return AS_IT_IS
     j = names.index(name)
     ticks = ShownColumn(encoding.kinds[j]).ticks_before
-    return Scaled((float(encoding.origins[j]) + encoding.means[j]) / ticks, encoding.deviations[j] / ticks)
+    return (float(encoding.origins[j]) + encoding.means[j]) / ticks, encoding.deviations[j] / ticks
 
 
 def regression_of(
@@ -274,17 +265,14 @@ def regression_of(
 ) -> tuple[Regression | None, list[str]]:
     """Fit the same records before and after; None where they are too few; and sentences on what is left out.
 
-    Args:
-        model: the formula.
-        before: sums over the records as they came.
-        after: the same over them as they are released.
-        fewest: records that a level, and whatever decides a coefficient, has at least.
+    ``fewest`` are the records that a level, and whatever decides a coefficient, has at least.
     """
     too_large = [f"{model.formula!r} is not computed, as its values are too large to be computed with"]
     if not (np.isfinite(before.products).all() and np.isfinite(after.products).all()):
         return None, too_large
     joined, bases = _joining(before, model, fewest)
-    ours, theirs = _combined(before, joined), _combined(after, joined)
+    columns = sorted(set(joined.values()), key=lambda key: (key[0], key[1] == OTHER_LEVELS, _in_order(key[1])))
+    ours, theirs = before.combined(columns, joined), after.combined(columns, joined)
     if ours.n < fewest + len(ours.columns):
         return None, [f"{model.formula!r} is not computed, as too few records have all its values"]
     decided = _decided_by_few(ours, model, fewest)
@@ -303,9 +291,6 @@ def _in_words(model: LinearModel, key: ColumnKey) -> str:
     variable, level = key
     name = model.names[variable]
     return name if model.scales[variable] is not None else f"{name}={level}"
-
-
-# --- Which columns there are ---------------------------------------------------------------------------------
 
 
 def _joining(moments: DesignMoments, model: LinearModel, fewest: int) -> tuple[dict[ColumnKey, ColumnKey], list[str]]:
@@ -345,19 +330,6 @@ def _rare(levels: Sequence[str], records: Sequence[int], fewest: int) -> set[str
     return rare
 
 
-def _combined(moments: DesignMoments, becomes: dict[ColumnKey, ColumnKey]) -> DesignMoments:
-    columns = sorted(set(becomes.values()), key=lambda key: (key[0], key[1] == OTHER_LEVELS, _in_order(key[1])))
-    place = {key: j for j, key in enumerate(columns)}
-    parts = np.zeros((len(columns), len(moments.columns)))
-    for j, key in enumerate(moments.columns):
-        if key in becomes:
-            parts[place[becomes[key]], j] = 1.0
-    mean, products = parts @ moments.mean, parts @ moments.products @ parts.T
-    # Of levels, nobody asks for the ends.
-    least, greatest = parts @ moments.least, parts @ moments.greatest
-    return DesignMoments(tuple(columns), moments.n, mean, products, least, greatest)
-
-
 def _decided_by_few(moments: DesignMoments, model: LinearModel, fewest: int) -> Bools:
     """Find columns of numbers that few records decide: one by its size, or all that have the rarer of two values."""
     squares, n = np.diag(moments.products), moments.n
@@ -368,9 +340,6 @@ def _decided_by_few(moments: DesignMoments, model: LinearModel, fewest: int) -> 
     two = np.isclose(squares, n * low * high, rtol=1e-9, atol=0.0)
     rarer = np.divide(n * np.minimum(low, high), low + high, out=np.zeros_like(low), where=low + high > 0)
     return np.asarray(numbers & (largest | (two & (rarer < fewest - 0.5))), dtype=np.bool_)
-
-
-# --- Solving -------------------------------------------------------------------------------------------------
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -386,7 +355,8 @@ def _fit(moments: DesignMoments, model: LinearModel, wanted: Bools) -> Fit:
     unexplained = max(0.0, 1.0 - float(slopes @ with_outcome)) if sizes[0] > 0 else None
     variance = (unexplained or 0.0) * sizes[0] ** 2 / (moments.n - len(kept) - 1)
     covariance = inverse / np.outer(sizes[kept], sizes[kept]) * variance
-    means, steps = _shown_scale(moments, model)
+    starts, steps = np.array([model.scales[variable] or AS_IT_IS for variable, _ in moments.columns]).T
+    means = starts + steps * moments.mean
     slopes = slopes * sizes[0] / sizes[kept] * steps[0] / steps[kept]
     covariance = covariance * steps[0] ** 2 / np.outer(steps[kept], steps[kept])
     coefficients, errors = np.full((2, len(means)), np.nan)
@@ -401,23 +371,11 @@ def _fit(moments: DesignMoments, model: LinearModel, wanted: Bools) -> Fit:
     )
 
 
-def _shown_scale(moments: DesignMoments, model: LinearModel) -> tuple[Floats, Floats]:
-    scales = [model.scales[variable] or Scaled() for variable, _ in moments.columns]
-    steps = np.array([scale.step for scale in scales])
-    return np.array([scale.start for scale in scales]) + steps * moments.mean, steps
-
-
 def _independent(correlations: Floats, wanted: Bools) -> list[int]:
     """Choose the columns that do not follow from wanted ones before them."""
-    kept: list[int] = []
-    factor = np.zeros_like(correlations)
+    kept, unexplained = [], correlations.copy()
     for j in np.flatnonzero(wanted).tolist():
-        row = np.zeros(len(kept) + 1)
-        for place, other in enumerate(kept):
-            row[place] = (correlations[j, other] - row[:place] @ factor[other, :place]) / factor[other, place]
-        left = correlations[j, j] - float(row @ row)
-        if left > _LEAST_UNEXPLAINED:
-            row[-1] = math.sqrt(left)
-            factor[j, : len(row)] = row
+        if unexplained[j, j] > _LEAST_UNEXPLAINED:
             kept.append(j)
+            unexplained -= np.outer(unexplained[j] / unexplained[j, j], unexplained[j])
     return kept

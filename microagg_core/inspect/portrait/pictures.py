@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats, Ints
-from microagg_core.group.metrics.statistics import LossStatistics, PairMoments
+from microagg_core.data.kinds.contract import Claim, Kind
+from microagg_core.group.metrics.statistics import LossStatistics
 from microagg_core.inspect.portrait.contract import Correlations, Distribution, Mean, Pair
 from microagg_core.inspect.portrait.scales import DrawnColumn, Sight, find_edges, frame_edges
 
@@ -29,9 +30,6 @@ _MOST_MEANS = 400
 _FINENESS = 1e-3
 #: More tells nothing: with 200 quasi-identifiers there are 40,000 of them on a page.
 _DECIMALS = 6
-
-
-# --- Distributions -------------------------------------------------------------------------------------------
 
 
 def distributions_of(columns: Iterable[DrawnColumn], fewest: int) -> tuple[list[Distribution], list[str]]:
@@ -80,11 +78,8 @@ def _distribution(column: DrawnColumn, missing: int, fewest: int) -> Distributio
     )
 
 
-# --- Pairs ---------------------------------------------------------------------------------------------------
-
-
 def telling_pairs(correlations: Correlations) -> list[tuple[int, int]]:
-    """Pairs of columns, at most eight: those correlated most, and of the others those whose correlation changes most.
+    """Choose at most eight pairs of columns: those correlated most, and of the others those that change most.
 
     >>> after = np.array([[1, 0.9, 0.1], [0.9, 1, np.nan], [0.1, np.nan, 1]])
     >>> telling_pairs(Correlations(("a", "b", "c"), after, after))
@@ -101,7 +96,7 @@ def telling_pairs(correlations: Correlations) -> list[tuple[int, int]]:
 
 
 def _descending(figures: Floats) -> list[int]:
-    """Places of the figures that are there, the largest first; equal ones in their order."""
+    """Sort the places of the figures that are there, the largest first; equal ones in their order."""
     places = np.argsort(-figures, kind="stable")
     return [int(place) for place in places if np.isfinite(figures[place])]
 
@@ -154,7 +149,7 @@ def _pair(x_side: _Side, y_side: _Side, fewest: int) -> Pair | None:
 
 
 def _cells(x: Floats, y: Floats, x_places: Floats, y_places: Floats) -> Ints:
-    """Records in each cell, rows of cells from the lowest y; those beyond the outermost edges are in none."""
+    """Count records by cell, rows of cells from the lowest y; those beyond the outermost edges are in none."""
     columns, rows = (
         np.searchsorted(places, values, side="right") - 1 for places, values in ((x_places, x), (y_places, y))
     )
@@ -165,7 +160,7 @@ def _cells(x: Floats, y: Floats, x_places: Floats, y_places: Floats) -> Ints:
 
 
 def _means(x: Floats, y: Floats, x_places: Floats, y_places: Floats) -> tuple[Mean, ...]:
-    """Released combinations within the frame, from left to right; of many, every so many-th."""
+    """List released combinations within the frame, from left to right; of many, every so many-th."""
     within = (x >= x_places[0]) & (x <= x_places[-1]) & (y >= y_places[0]) & (y <= y_places[-1])
     order = np.lexsort((y[within], x[within]))
     x, y = x[within][order], y[within][order]
@@ -184,20 +179,22 @@ def _rounded(values: Floats, places: NDArray[np.float64]) -> list[float]:
     return [float(f"{value:.{min(digits, 17)}g}") for value in values.tolist()]
 
 
-# --- Correlations --------------------------------------------------------------------------------------------
+def correlations_of(kinds: Sequence[Kind], statistics: LossStatistics, fewest: int) -> Correlations:
+    """Correlate all records, as they came and as they are released, where a kind claims that its mean is kept.
 
+    A pair that fewer than ``fewest`` records have has no correlation.
 
-def correlations_of(names: Sequence[str], statistics: LossStatistics, fewest: int) -> Correlations:
-    """Over all records, as they came and as they are released; none of a pair that fewer than ``fewest`` records have.
-
+    >>> import pyarrow as pa
+    >>> from microagg_core.data.kinds.registry import kind_of
     >>> from microagg_core.group.metrics.statistics import loss_statistics
     >>> rows, none = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 5.0]]), np.zeros((3, 2), dtype=bool)
-    >>> correlations_of(["a", "b"], loss_statistics(rows, rows, none), 2).before.tolist()
+    >>> kinds = [kind_of(name, pa.float64()) for name in "ab"]
+    >>> correlations_of(kinds, loss_statistics(rows, rows, none), 2).before.tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    before, after = _correlations(statistics.before, fewest), _correlations(statistics.after, fewest)
-    return Correlations(tuple(names), before, after)
-
-
-def _correlations(moments: PairMoments, fewest: int) -> Floats:
-    return np.where(moments.n >= fewest, moments.correlations(), np.nan).round(_DECIMALS)
+    shown = [j for j, kind in enumerate(kinds) if Claim.MEAN_KEPT in kind.claims]
+    before, after = (
+        np.where(side.n >= fewest, side.correlations(), np.nan).round(_DECIMALS)[np.ix_(shown, shown)]
+        for side in (statistics.before, statistics.after)
+    )
+    return Correlations(tuple(kinds[j].name for j in shown), before, after)

@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from microagg_core.arrays import Floats
+from microagg_core.data.kinds.contract import Claim
 from microagg_core.group.metrics.statistics import LossStatistics
 from microagg_core.inspect.contract import Inspection, Promise, ReleasedFile
 from microagg_core.inspect.exposure import is_asked
 from microagg_core.inspect.notes import PlainTable
-from microagg_core.inspect.portrait.contract import Portrait
+from microagg_core.inspect.portrait.contract import Correlations, Portrait
 from microagg_core.inspect.portrait.models import NO_RECORDS, AnalysisSums, regressions_of, sums_of
 from microagg_core.inspect.portrait.pictures import correlations_of, distributions_of, pictures_of, telling_pairs
 from microagg_core.inspect.portrait.scales import FEWEST, DrawnColumn, ShownColumn
@@ -29,18 +31,16 @@ _DRAWN_VALUES = 4_000_000
 
 @dataclass(frozen=True)
 class Portrayed:
-    """Drawn records of files, in their units: columns b0, b1, ... as they came and a0, a1, ... as they are released."""
+    """Drawn records of files, in their units: columns b0, b1, ... as they came and a0, a1, ... as they are released.
+
+    Only of quasi-identifiers whose kind claims that means are kept: what has no mean has no place in a picture.
+    """
 
     files: int
     rows: int
     drawn: PlainTable
     #: Of all records: the sums of each formula.
     analyses: tuple[AnalysisSums, ...]
-
-    def __add__(self, other: Portrayed) -> Portrayed:
-        drawn = pa.concat_tables([self.drawn, other.drawn])
-        analyses = tuple(a + b for a, b in zip(self.analyses, other.analyses, strict=True))
-        return Portrayed(self.files + other.files, self.rows + other.rows, drawn, analyses)
 
 
 class Portraying(Inspection[Portrayed]):
@@ -62,9 +62,15 @@ def _drawn(file: ReleasedFile) -> pa.Table:
     if share < 1.0:
         drawn = pa.array(is_asked(file.records, share, promise.seed))
         table, origins = table.filter(drawn), origins.filter(drawn)
-    shown = [ShownColumn(kind) for kind in promise.kinds]
-    before = {f"b{j}": column.before(origins[f"q{j}"]) for j, column in enumerate(shown)}
-    return pa.table({**before, **{f"a{j}": column.after(table[column.kind.name]) for j, column in enumerate(shown)}})
+    columns: dict[str, Floats] = {}
+    for j in _with_mean(promise):
+        shown = ShownColumn(promise.kinds[j])
+        columns |= {f"b{j}": shown.before(origins[f"q{j}"]), f"a{j}": shown.after(table[shown.kind.name])}
+    return pa.table(columns)
+
+
+def _with_mean(promise: Promise) -> list[int]:
+    return [j for j, kind in enumerate(promise.kinds) if Claim.MEAN_KEPT in kind.claims]
 
 
 def drawing_share(records: int, p: int) -> float:
@@ -89,29 +95,30 @@ def portrait_of(
     promise: Promise, noted: Portrayed | None, statistics: LossStatistics | None, left_out: Sequence[str] = ()
 ) -> Portrait:
     """Make the portrait of a release; of no file of arrivals, or of no grouped record, there is little to show."""
-    noted = noted or _nobody(promise)
-    regressions, remarks = regressions_of(promise, noted.analyses, fewest_records(promise.k))
-    columns = [
-        DrawnColumn(ShownColumn(kind), np.asarray(noted.drawn[f"b{j}"]), np.asarray(noted.drawn[f"a{j}"]))
-        for j, kind in enumerate(promise.kinds)
+    fewest, shown = fewest_records(promise.k), _with_mean(promise)
+    if noted is None:
+        none = pa.table({f"{side}{j}": np.zeros(0) for side in "ba" for j in shown})
+        noted = Portrayed(0, 0, none, (AnalysisSums(NO_RECORDS, NO_RECORDS),) * len(promise.analyses))
+    regressions, remarks = regressions_of(promise, noted.analyses, fewest)
+    remarks += [
+        f"{kind.name!r} is in no picture, as it has no mean" for j, kind in enumerate(promise.kinds) if j not in shown
     ]
+    columns = [
+        DrawnColumn(ShownColumn(promise.kinds[j]), np.asarray(noted.drawn[f"b{j}"]), np.asarray(noted.drawn[f"a{j}"]))
+        for j in shown
+    ]
+    correlations = None if statistics is None else correlations_of(promise.kinds, statistics, fewest)
     whole = Portrait(noted.rows, 0, regressions=tuple(regressions), left_out=(*left_out, *remarks))
-    return with_pictures(whole, columns, promise.k, statistics)
-
-
-def _nobody(promise: Promise) -> Portrayed:
-    none = pa.table({f"{side}{j}": np.zeros(0) for side in "ba" for j in range(len(promise.kinds))})
-    return Portrayed(0, 0, none, (AnalysisSums(NO_RECORDS, NO_RECORDS),) * len(promise.analyses))
+    return with_pictures(whole, columns, fewest, correlations)
 
 
 def with_pictures(
-    portrait: Portrait, columns: Sequence[DrawnColumn], k: int, statistics: LossStatistics | None
+    portrait: Portrait, columns: Sequence[DrawnColumn], fewest: int, correlations: Correlations | None
 ) -> Portrait:
     """Add pictures of the drawn records, and correlations of all; nothing is shown where no record was grouped."""
-    fewest, drawn = fewest_records(k), len(columns[0].before) if columns else 0
-    if statistics is None or not drawn:
+    drawn = len(columns[0].before) if columns else 0
+    if correlations is None or not drawn:
         return replace(portrait, drawn=drawn, regressions=())
-    correlations = correlations_of([column.shown.kind.name for column in columns], statistics, fewest)
     distributions, left_out = distributions_of(columns, fewest)
     return replace(
         portrait,

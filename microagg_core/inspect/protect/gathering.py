@@ -52,11 +52,11 @@ def gather_k_first(X: Floats, seeds: Ints, k: int, walk: int, rules: Rules) -> I
             continue
         for j in range(X.shape[0]):
             search.point[j] = X[j, seed]
-        find_nearest(tree, search, tree.slots[seed] // LEAF, 0, k)
+        find_nearest(tree, search, tree.slots[seed] // LEAF, k)
         members[:] = search.found[:k]
         broken = broken_by(rules, members, k)
         if broken > 0.0:
-            n_found = find_nearest(tree, search, tree.slots[seed] // LEAF, 0, k + walk)
+            n_found = find_nearest(tree, search, tree.slots[seed] // LEAF, k + walk)
             _exchange_for_nearer(rules, members, k, search.found, n_found, broken)
         for i in range(k):
             labels[members[i]] = n_groups
@@ -102,7 +102,7 @@ def gather_t_first(X: Floats, seeds: Ints, n_strata: int, share: int, n_groups: 
             search.point[j] = X[j, seed]
         for stratum in range(n_strata):
             search.point[p - 1] = stratum * step
-            find_nearest(tree, search, _near_leaf(tree, search), 0, share)
+            find_nearest(tree, search, _near_leaf(tree, search), share)
             members[stratum * share : (stratum + 1) * share] = search.found[:share]
         for i in range(members.shape[0]):
             labels[members[i]] = number

@@ -24,9 +24,8 @@ from microagg_core.group.refine.neighbours import Records
 from microagg_core.group.refine.refinement import sse_of_labels
 from microagg_core.inspect.demand import Demand
 from microagg_core.inspect.distributions import Distribution
-from microagg_core.inspect.protect.exchanging import exchange_records
+from microagg_core.inspect.protect.exchanges import exchange_records, mend
 from microagg_core.inspect.protect.gathering import gather_k_first, gather_t_first
-from microagg_core.inspect.protect.mending import mend
 from microagg_core.inspect.protect.rings import join_rings, relabel, rings
 from microagg_core.inspect.protect.rules import FEW, NAMES, ORDERED, UNBOUND, Rules, broken_by, broken_by_all
 from microagg_core.kernels.tools.random_draws import exponential_quantiles, random_state
@@ -57,9 +56,6 @@ _SWEEPS_OF_LARGE = 6
 #: Larger groups are left as they are: to look at one takes as long as it has records.
 _LARGEST = 256
 _QUANTILES = exponential_quantiles(1024)
-
-
-# --- Demands on a block --------------------------------------------------------------------------------------
 
 
 class _Whole(NamedTuple):
@@ -159,9 +155,6 @@ def block_demands(
     return BlockDemands(tuple(demands), tuple(small), tuple(wholes))
 
 
-# --- Groups that join others ---------------------------------------------------------------------------------
-
-
 def joined(X: Floats, labels: Ints, rules: Rules) -> Ints:
     """Have the groups that break the rules join their nearest, the worst first, until none does or one is left.
 
@@ -234,17 +227,6 @@ def _tree(points: Floats) -> Any:
     return cKDTree(points)
 
 
-# --- Ways ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Protected:
-    """Groups that hold the demands: the best as they were made, and these refined."""
-
-    plain: Ints
-    refined: Ints
-
-
 @dataclass(frozen=True)
 class _Block:
     """The records in an order that depends on their values alone, and what is demanded of them."""
@@ -262,21 +244,16 @@ class _Block:
 
 def protected_groups(
     X: Floats, labels: Ints, k: int, demands: BlockDemands, effort: str | float, seed: int
-) -> Protected:
-    """Make groups of at least k that hold all demands, from those of an algorithm.
+) -> tuple[Ints, Ints]:
+    """Make groups of at least k that hold all demands, from those of an algorithm: the best as made, and refined.
 
-    Args:
-        X: (n, p) finite numbers, on the scale of the loss.
-        labels: the algorithm's groups, 0 to g-1.
-        k: the least number of records of a group.
-        demands: which the block as one group holds; see :meth:`BlockDemands.impossible`.
-        effort: of refinement, "off", "fast", "thorough", or seconds.
-        seed: decides what refinement draws.
+    They are the same array where nothing was gained. The block as one group has to hold the demands, see
+    :meth:`BlockDemands.impossible`.
     """
     n = len(X)
     if n < 2 * k:
         whole = np.zeros(n, dtype=np.int64)
-        return Protected(whole, whole)
+        return whole, whole
     count = min(n - 1, _NEAR_OF_LARGE if n > _LARGE else _NEAR)
     records = Records.of(X, count)
     ordered = demands.taken(records.order)
@@ -289,9 +266,9 @@ def protected_groups(
         starts = [plain] if block.is_large else candidates
         better = [_refined(block, start, effort, seed, len(starts)) for start in starts]
         refined = min([plain, *better], key=lambda groups: sse_of_labels(block.Z, groups))
-    out = records.outward(plain, k)
-    outcome = Protected(out, out if refined is plain else records.outward(refined, k))
-    if demands.broken(outcome.plain).any() or demands.broken(outcome.refined).any():
+    outward = records.outward(plain, k)
+    outcome = outward, outward if refined is plain else records.outward(refined, k)
+    if any(demands.broken(groups).any() for groups in outcome):
         raise InternalError("a bug: groups that do not hold what is demanded of them; please report it")
     return outcome
 

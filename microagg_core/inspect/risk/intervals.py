@@ -1,7 +1,8 @@
 """Intervals: how often a record's value lies near the one that is released for it, in rank or in deviations.
 
 By rank, an interval of x % is centred on the released value's place among the input's values of the same file, and
-spans x % of them, half to each side. By deviation, it reaches so far to each side.
+spans x % of them, half to each side. By deviation, it reaches so far to each side. A column whose kind does not claim
+that order is kept has neither.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Intervals(RiskMeasure[Near]):
 
     def measure(self, exposure: Exposure) -> Near:
         asked, own = exposure.asked, exposure.groups[exposure.asked.rows]
-        there = ~exposure.missing[own]
+        there = ~(exposure.missing[own] | np.isnan(asked.widths))
         difference = np.abs(asked.values - exposure.means[own])
         near = (_counted(asked.widths, PERCENTS, there), _counted(difference, DEVIATIONS, there))
         return Near(len(own), there.sum(axis=0), *near[0], *near[1])

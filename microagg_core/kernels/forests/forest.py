@@ -9,9 +9,8 @@ import numpy as np
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.kernels.machine_code.jit import jit
 from microagg_core.kernels.tools.sorting import stable_order
-from microagg_core.kernels.tools.union_find import component_of, join
 from microagg_core.kernels.tree.mdav import look_from
-from microagg_core.kernels.tree.searches import nearest_outside, new_search
+from microagg_core.kernels.tree.searches import component_of, find_nearest_outside, new_search
 from microagg_core.kernels.tree.shrinking_tree import new_tree
 
 
@@ -32,10 +31,20 @@ def forest(X: Floats, k: int, order: Ints) -> Ints:
         own = component_of(components, record)
         if sizes[own] < k:
             leaf = look_from(tree, search, record)
-            head = nearest_outside(tree, search, leaf, components, own)
+            find_nearest_outside(tree, search, leaf, 1, components, own)
+            head = search.found[0]
             heads[record] = head
-            join(components, sizes, own, component_of(components, head))
+            _join(components, sizes, own, component_of(components, head))
     return heads
+
+
+@jit
+def _join(components: Ints, sizes: Ints, a: int, b: int) -> None:
+    """Make one component of the two that a and b stand for; ``sizes`` is right at the one that then stands for it."""
+    if sizes[a] < sizes[b]:
+        a, b = b, a
+    components[b] = a
+    sizes[a] += sizes[b]
 
 
 class Trees(NamedTuple):

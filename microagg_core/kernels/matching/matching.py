@@ -336,10 +336,7 @@ def dissolve(m: Matching, blossom: int) -> None:
     child = m.nodes[blossom].first
     while True:
         m.nodes[child].parent, m.nodes[child].label = NONE, FREE
-        copy = first_copy(m, child)
-        while copy != NONE:
-            m.copies[copy].top = child
-            copy = next_copy(m, child, copy)
+        _put_under(m, child, child)
         child = m.nodes[child].after
         if child == m.nodes[blossom].first:
             break
@@ -481,7 +478,7 @@ def _raise_and_match(m: Matching) -> None:
             u = m.arcs[arc].other
             is_tight = m.copies[u].y + m.copies[v].y == m.arcs[arc].doubled
             if is_tight and m.copies[u].mate == NONE and m.copies[v].mate == NONE:
-                m.copies[v].mate, m.copies[u].mate = u, v
+                _match(m, u, v)
 
 
 @jit

@@ -181,15 +181,15 @@ def highest_in(tree: PairTree, most: Ints) -> Ints:
 
 
 @jit
-def light_pairs(tree: PairTree, prices: Prices, room: int) -> tuple[Ints, Ints, int]:
-    """Find pairs lighter than their price (the first ``room``), and count how many were looked at singly.
+def light_pairs(tree: PairTree, prices: Prices, room: int) -> tuple[Ints, Ints]:
+    """Find pairs lighter than their price (the first ``room``).
 
     A pair can be light only if its doubled weight is below the sum of its records' larger duals; boxes whose
     records all weigh more are skipped. No pair is left out: what is not returned has been shown not to be light.
     """
     n = tree.rows.shape[0]
     left, right = np.empty(room, np.int64), np.empty(room, np.int64)
-    found = looked = 0
+    found = 0
     most = np.maximum(prices.y[tree.order], prices.y[tree.order + n])
     highest = highest_in(tree, most)
     unit = _WIDER / (2.0 * prices.scale)
@@ -203,15 +203,14 @@ def light_pairs(tree: PairTree, prices: Prices, room: int) -> tuple[Ints, Ints, 
                 continue
             if tree.skip[node] == node + 1:
                 for other in range(max(tree.start[node], place + 1), tree.stop[node]):
-                    looked += 1
                     doubled = 2 * whole(row, tree.rows[other], prices.scale)
                     if doubled < own + most[other] and missing(prices, u, tree.order[other], doubled) > 0:
                         if found == room:
-                            return left, right, looked
+                            return left, right
                         left[found], right[found] = u, tree.order[other]
                         found += 1
             node += 1
-    return left[:found], right[:found], looked
+    return left[:found], right[:found]
 
 
 @jit

@@ -29,7 +29,7 @@ def nearest_of_all(X: Floats, most: int) -> NearestOfAll:
 
     The tree is asked for stretches of its leaves, each in a thread of its own where some are free.
     """
-    tree, n = _planted(X), X.shape[1]
+    tree, n = new_tree(X), X.shape[1]
     near, squared = np.empty((n, most), np.int32), np.empty((n, most))
     leaves = int(tree.size[0])
 
@@ -40,11 +40,6 @@ def nearest_of_all(X: Floats, most: int) -> NearestOfAll:
 
     each(search, range(0, leaves, _LEAVES_AT_ONCE))
     return NearestOfAll(near, squared, tree.ids[tree.ids != NOBODY])
-
-
-@jit
-def _planted(X: Floats) -> Tree:
-    return new_tree(X)
 
 
 @jit
@@ -59,7 +54,7 @@ def _search_leaves(tree: Tree, first: int, stop: int, near: ShortInts, squared: 
                 search.point[j] = tree.X[j, x]
             # Nobody is taken out, so that boxes are tight; else they would be measured while others read them.
             tree.size[4] = 0
-            find_nearest(tree, search, leaf, 0, most)
+            find_nearest(tree, search, leaf, most)
             for r in range(most):
                 near[x, r], squared[x, r] = search.found[r], search.near[r]
 
@@ -86,30 +81,28 @@ def nearest_within(near: ShortInts, records: Ints, position: ShortInts, start: i
 
 
 @jit
-def spread(near: ShortInts, record_class: Ints, first: Ints, records: Ints, count: int) -> ShortInts:
+def spread(near: ShortInts, record_class: Ints, first: Ints, count: int) -> ShortInts:
     """List for each record ``count`` others: equal ones first, at most half of them, then from the near classes.
 
-    ``near[c]`` lists the classes of equal records by distance from class c, itself the first; ``records`` has the
-    records by class, those of class c from ``first[c]`` on. Lists that come out short are filled with their
-    own records from the start.
+    ``near[c]`` lists the classes of equal records by distance from class c, itself the first; the records of class c
+    are those from ``first[c]`` on. Lists that come out short are filled with their own records from the start.
     """
     n = record_class.shape[0]
     out = np.empty((n, count), np.int32)
-    for position in range(n):
-        record = records[position]
+    for record in range(n):
         own = record_class[record]
         found = 0
         for r in range(near.shape[1]):
             c = near[own, r]
             size = first[c + 1] - first[c]
-            offset = position - first[own]
+            offset = record - first[own]
             skip = 1 if r == 0 else 0
             most = size - skip
             if r == 0 and near.shape[1] > 1:
                 most = min(most, max(1, count // 2))
             for t in range(most):
                 if found < count:
-                    out[record, found] = records[first[c] + (offset + skip + t) % size]
+                    out[record, found] = first[c] + (offset + skip + t) % size
                     found += 1
         filled = found
         for t in range(filled, count):

@@ -1,8 +1,4 @@
-"""MDAV and its kin, and MD, as kernels: groups around the records that are farthest out.
-
-MDAV and its kin differ in when they still make two groups a round, the second around the record farthest from the
-first group's; otherwise they make one.
-"""
+"""MDAV and its kin, and MD, as kernels: groups around the records that are farthest out."""
 
 from __future__ import annotations
 
@@ -50,7 +46,8 @@ def place_rest(X: Floats, ids: Ints, labels: Ints, m: int, k: int, n_groups: int
 def peel(X: Floats, k: int, two_from: int) -> Ints:
     """Return group numbers of the n records of X, a (p, n) array whose columns are rearranged; n >= k.
 
-    A round makes two groups while ``two_from`` records remain, and one while 2k do.
+    A round makes two groups, the second around the record farthest from that of the first, while ``two_from`` records
+    remain, and one while 2k do.
     """
     n = X.shape[1]
     labels = np.full(n, -1)

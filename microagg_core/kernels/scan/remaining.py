@@ -30,14 +30,8 @@ def weigh_nearest(
 ) -> tuple[Bools, Ints]:
     """Say whether a record's own point is one of those nearest to it, and what these weigh together.
 
-    Args:
-        points: (p, n), one attribute a row.
-        weights: of the points.
-        values: (m, p), of the records that are looked for.
-        first: the first point that each of them might be.
-        last: behind the last one.
-        own: the point that each of them is.
-        same: distances are equal that differ by no more than this, or by no more than this share.
+    Of the (p, n) ``points``, a record with one of the (m, p) ``values`` might be those from ``first`` to ``last`` - 1,
+    and is ``own``. Distances are equal that differ by no more than ``same``, or by no more than this share.
 
     >>> points, weights = np.array([[0.0, 2.0, 9.0]]), np.array([3, 4, 5])
     >>> first, last, own = np.array([0, 1]), np.array([3, 3]), np.array([0, 2])

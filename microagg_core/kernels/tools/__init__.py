@@ -1,1 +1,1 @@
-"""What kernels of all families use: sorts, exact sums, components, hashes and random draws."""
+"""What kernels of all families use: sorts, exact sums, hashes and random draws."""

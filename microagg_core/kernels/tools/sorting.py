@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Ints
-from microagg_core.kernels.machine_code.jit import jit
+from microagg_core.kernels.machine_code.jit import jit, uncounted
 
 #: Runs of so many are sorted by insertion, and then merged.
 _RUN = 16
@@ -56,7 +56,7 @@ def stable_order(keys: NDArray[Any]) -> Ints:
     return order
 
 
-@jit
+@uncounted
 def _sink(numbers: NDArray[Any], top: int, stop: int) -> None:
     """Let the number at the top of a heap sink to its place."""
     sinking, at = numbers[top], top
@@ -71,7 +71,7 @@ def _sink(numbers: NDArray[Any], top: int, stop: int) -> None:
     numbers[at] = sinking
 
 
-@jit
+@uncounted
 def sort_numbers(numbers: NDArray[Any]) -> None:
     """Sort numbers in place, without room of its own.
 

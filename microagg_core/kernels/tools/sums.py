@@ -1,8 +1,4 @@
-"""Sums for kernels: in two floats, exact, over groups, and over the records of each value of a column.
-
-Enough that rounding decides nothing: what is equal comes out closer than :data:`_NOTHING`, and what is not comes out
-farther apart, so that ties are found however the sums were put together.
-"""
+"""Sums for kernels: in two floats, exact, over groups, and over the records of each value of a column."""
 
 from __future__ import annotations
 
@@ -15,6 +11,7 @@ from microagg_core.kernels.machine_code.jit import inlined, jit
 
 Pair: TypeAlias = tuple[float, float]
 
+#: Sums in two floats that are equal come out closer than this share however they were put together, others do not.
 _NOTHING = 2.0**-80
 _SPLIT = 2.0**27 + 1.0
 
@@ -105,14 +102,8 @@ def total_of(X: Floats, start: int, stop: int) -> Floats:
 def sums_by_value(codes: Ints, n_values: int, Z: Floats, missing: Bools) -> Floats:
     """Count records of each value, with sum and sum of squares of each attribute among them, in one pass.
 
-    Args:
-        codes: the value of each record; what is none of the ``n_values`` is left out.
-        n_values: how many there are.
-        Z: (p, n), one attribute a row.
-        missing: of the same shape, which of these are not there.
-
-    Returns:
-        (n_values, 1 + 3 p), the records first; sums are added up in the order of the records.
+    ``codes`` are the records' values, of which only those below ``n_values`` count; ``Z`` and ``missing`` are (p, n).
+    Returns (n_values, 1 + 3 p), the records first; sums are added up in the order of the records.
 
     >>> Z, missing = np.array([[1.0, 2.0, 4.0]]), np.array([[False, False, True]])
     >>> sums_by_value(np.array([1, 1, 0]), 2, Z, missing).tolist()
@@ -167,16 +158,8 @@ def loss_sums(before: Floats, after: Floats, order: Ints, sizes: Ints) -> tuple[
 
     A group's sums are, in this order: of each attribute's squared differences, of each one's absolute differences; of
     squared distances, of distances, and of what records became shorter; and of each pair's products of differences,
-    the first attribute with all others first.
-
-    Args:
-        before: of each record its values.
-        after: of each group what is released of all its records.
-        order: the records by group.
-        sizes: of each group.
-
-    Returns:
-        Of the groups' sums without their signs the total, the largest and the second-largest; and the lengths.
+    the first attribute with all others first. Returns of these, without their signs, the total, the largest and the
+    second-largest; and the lengths. ``after`` has a row a group, ``order`` lists the records by group.
     """
     p = before.shape[1]
     sums, apart = np.empty(2 * p + 3 + p * (p - 1) // 2), np.empty(p)

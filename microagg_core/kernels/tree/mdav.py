@@ -7,6 +7,7 @@ import numpy as np
 from microagg_core.arrays import Floats, Ints
 from microagg_core.kernels.machine_code.jit import inlined, jit, uncounted
 from microagg_core.kernels.scan.mdav import peel, place_rest
+from microagg_core.kernels.tools.sorting import sort_numbers
 from microagg_core.kernels.tools.sums import add, total_of
 from microagg_core.kernels.tree.closed_groups import farthest_from_centroid, new_order
 from microagg_core.kernels.tree.searches import Search, farthest_from_record, find_nearest, new_search, tree_pays
@@ -30,12 +31,7 @@ def _take_away(totals: Floats, tree: Tree, search: Search, n_found: int) -> None
     The plain scans do it in the same order, so that both round alike.
     """
     found, blocks = search.found, tree.blocks
-    for i in range(1, n_found):
-        record, at = found[i], i
-        while at > 0 and found[at - 1] > record:
-            found[at] = found[at - 1]
-            at -= 1
-        found[at] = record
+    sort_numbers(found[:n_found])
     for j in range(totals.shape[1]):
         totals[0, j], totals[1, j] = add(totals[0, j], totals[1, j], -search.point[j])
     for i in range(n_found):
@@ -55,7 +51,7 @@ def take_group(tree: Tree, search: Search, record: int, k: int, totals: Floats, 
     search.found[0] = record
     remove(tree, search.found[:1])
     labels[record] = label
-    n_found = find_nearest(tree, search, leaf, 0, k - 1)
+    n_found = find_nearest(tree, search, leaf, k - 1)
     _take_away(totals, tree, search, n_found)
     remove(tree, search.found[:n_found])
     for i in range(n_found):
@@ -65,11 +61,7 @@ def take_group(tree: Tree, search: Search, record: int, k: int, totals: Floats, 
 
 @jit
 def peel_tree(X: Floats, k: int, two_from: int) -> Ints:
-    """Return group numbers of the n records of X, a (p, n) array, n >= k: groups from the outside in while 2k remain.
-
-    A round makes two groups, the second around the record farthest from that of the first, while ``two_from``
-    records remain, and one group afterwards.
-    """
+    """Make the groups of :func:`~microagg_core.kernels.scan.mdav.peel`; X is left as it is."""
     p, n = X.shape
     labels = np.full(n, -1)
     totals = total_of(X, 0, n)
@@ -91,6 +83,6 @@ def peel_tree(X: Floats, k: int, two_from: int) -> Ints:
 
 
 def quicker_peel(X: Floats, k: int, two_from: int) -> Ints:
-    """Make the groups of :func:`peel_tree`, through the tree where that pays, else by scans."""
+    """Make the same groups, through the tree where that pays, else by scans."""
     p, n = X.shape
     return peel_tree(X, k, two_from) if tree_pays(n, p, k) else peel(X, k, two_from)

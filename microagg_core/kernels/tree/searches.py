@@ -13,7 +13,6 @@ import numpy as np
 
 from microagg_core.arrays import Floats, Ints, ShortInts
 from microagg_core.kernels.machine_code.jit import inlined, jit, uncounted
-from microagg_core.kernels.tools.union_find import component_of
 from microagg_core.kernels.tree.shrinking_tree import LEAF, Tree, leaf_distances, measure_all
 
 #: The kinds of search, each of which chooses for itself.
@@ -154,6 +153,15 @@ def path(boxes: Floats, point: Floats, leaves: int, leaf: int, stack: Ints, boun
     return height + 1
 
 
+@uncounted
+def component_of(components: Ints, record: int) -> int:
+    """Find the record that stands for a record's component, and shorten the way there for the next time."""
+    while components[record] != record:
+        components[record] = components[components[record]]
+        record = components[record]
+    return record
+
+
 @inlined
 def _add(near: Floats, found: Ints, n_found: int, most: int, d: float, record: int) -> int:
     """Put a record into the sorted list of the nearest, out of which the last falls; how many are found then."""
@@ -170,35 +178,53 @@ def _add(near: Floats, found: Ints, n_found: int, most: int, d: float, record: i
 
 @inlined
 def add_leaf(
-    distances: Floats, ids: ShortInts, leaf: int, count: int, near: Floats, found: Ints, n_found: int, most: int
+    distances: Floats,
+    ids: ShortInts,
+    leaf: int,
+    count: int,
+    near: Floats,
+    found: Ints,
+    n_found: int,
+    most: int,
+    components: Ints,
+    own: int,
 ) -> int:
-    """Add those of a leaf's records that are near enough; returns how many are found then."""
+    """Add those of a leaf's records that are near enough, and in no own component; returns how many are found then."""
     if count_within(distances, near[most - 1]) > 0:
         for i in range(count):
-            if distances[i] <= near[most - 1]:
-                n_found = _add(near, found, n_found, most, distances[i], int(ids[leaf * LEAF + i]))
+            record = int(ids[leaf * LEAF + i])
+            if distances[i] <= near[most - 1] and (own < 0 or component_of(components, record) != own):
+                n_found = _add(near, found, n_found, most, distances[i], record)
     return n_found
 
 
 @uncounted
-def _scan(tree: Tree, search: Search, n_found: int, most: int) -> int:
+def _scan(tree: Tree, search: Search, most: int, components: Ints, own: int) -> int:
     """Read every leaf; returns how many are found then."""
     near, found, point, distances = search.near, search.found, search.point, search.distances
-    blocks, ids, counts = tree.blocks, tree.ids, tree.counts
+    blocks, ids, counts, n_found = tree.blocks, tree.ids, tree.counts, 0
     for leaf in range(tree.size[0]):
         if counts[leaf] > 0:
             leaf_distances(blocks, leaf, point, distances)
-            n_found = add_leaf(distances, ids, leaf, counts[leaf], near, found, n_found, most)
+            n_found = add_leaf(distances, ids, leaf, counts[leaf], near, found, n_found, most, components, own)
     return n_found
 
 
 @uncounted
-def find_nearest(tree: Tree, search: Search, leaf: int, n_found: int, most: int) -> int:
+def find_nearest(tree: Tree, search: Search, leaf: int, most: int) -> int:
     """Find the ``most`` records nearest to ``search.point``, which lies near a leaf; how many were found.
 
     They stand in ``search.found``, their squared distances in ``search.near``, by rising distance, equal ones
-    by rising number. The first ``n_found`` are already there: those that are farther than what is found now
-    fall out, so that a search from several points finds what is nearest to any of them.
+    by rising number.
+    """
+    return find_nearest_outside(tree, search, leaf, most, search.found, -1)
+
+
+@uncounted
+def find_nearest_outside(tree: Tree, search: Search, leaf: int, most: int, components: Ints, own: int) -> int:
+    """Find the nearest outside a component, as :func:`find_nearest` does; ``own`` -1: in whichever.
+
+    ``components`` is a union-find forest over the records.
     """
     near, found, stack, bounds, distances = search.near, search.found, search.stack, search.bounds, search.distances
     boxes, lowest, point, blocks, ids, counts = (
@@ -209,12 +235,12 @@ def find_nearest(tree: Tree, search: Search, leaf: int, n_found: int, most: int)
         tree.ids,
         tree.counts,
     )
-    near[n_found:most] = np.inf
+    near[:most] = np.inf
     if most == 0 or tree.size[1] == 0:
-        return n_found
+        return 0
     if scan_is_due(tree, search, NEAREST):
-        return _scan(tree, search, n_found, most)
-    leaves, scanned = tree.size[0], 0
+        return _scan(tree, search, most, components, own)
+    leaves, scanned, n_found = tree.size[0], 0, 0
     height = path(boxes, point, leaves, leaf, stack, bounds)
     compared = height
     while height > 0:
@@ -225,7 +251,7 @@ def find_nearest(tree: Tree, search: Search, leaf: int, n_found: int, most: int)
                 scanned += 1
                 leaf = node - leaves
                 leaf_distances(blocks, leaf, point, distances)
-                n_found = add_leaf(distances, ids, leaf, counts[leaf], near, found, n_found, most)
+                n_found = add_leaf(distances, ids, leaf, counts[leaf], near, found, n_found, most, components, own)
                 break
             a, b = 2 * node, 2 * node + 1
             to_a, to_b = least_distance(boxes, a, point), least_distance(boxes, b, point)
@@ -240,58 +266,6 @@ def find_nearest(tree: Tree, search: Search, leaf: int, n_found: int, most: int)
     return n_found
 
 
-@inlined
-def _look(
-    distances: Floats,
-    ids: ShortInts,
-    leaf: int,
-    count: int,
-    components: Ints,
-    own: int,
-    best: int,
-    best_distance: float,
-) -> tuple[int, float]:
-    """Update the nearest record so far with those of a leaf."""
-    if count_within(distances, best_distance) > 0:
-        for i in range(count):
-            d, record = distances[i], int(ids[leaf * LEAF + i])
-            is_nearer = d < best_distance or (d == best_distance and record < best)
-            if is_nearer and component_of(components, record) != own:
-                best, best_distance = record, d
-    return best, best_distance
-
-
-@uncounted
-def nearest_outside(tree: Tree, search: Search, leaf: int, components: Ints, own: int) -> int:
-    """Find the record nearest to ``search.point``, which is near a leaf, of those outside the component.
-
-    Of equally near ones it is the lowest. At least one record must be outside; ``components`` is a union-find forest
-    over the records.
-    """
-    stack, bounds, distances, point = search.stack, search.bounds, search.distances, search.point
-    boxes, lowest, blocks, ids, counts = tree.boxes, tree.lowest, tree.blocks, tree.ids, tree.counts
-    leaves, best, best_distance = tree.size[0], int(components.shape[0]), np.inf
-    height = path(boxes, point, leaves, leaf, stack, bounds)
-    while height > 0:
-        height -= 1
-        node, bound = stack[height], bounds[height]
-        while bound < best_distance or (bound == best_distance and lowest[node] < best):
-            if node >= leaves:
-                leaf = node - leaves
-                leaf_distances(blocks, leaf, point, distances)
-                best, best_distance = _look(distances, ids, leaf, counts[leaf], components, own, best, best_distance)
-                break
-            a, b = 2 * node, 2 * node + 1
-            to_a, to_b = least_distance(boxes, a, point), least_distance(boxes, b, point)
-            if to_b < to_a or (to_b == to_a and lowest[b] < lowest[a]):
-                a, b, to_a, to_b = b, a, to_b, to_a
-            if to_b <= best_distance:
-                stack[height], bounds[height] = b, to_b
-                height += 1
-            node, bound = a, to_a
-    return best
-
-
 #: Below this part of the largest value, a radius says nothing that rounding has not blurred.
 _BLUR = 2.0**-40
 #: The square of a smaller radius, times what rounding leaves of it, may vanish.
@@ -302,7 +276,6 @@ _SHRINK = 2.0**-20
 
 @inlined
 def _scaled_distances(blocks: Floats, leaf: int, factor: float, point: Floats, out: Floats) -> None:
-    """Write squared distances of ``factor`` times the records of a leaf from a point."""
     c = point[0]
     for i in range(LEAF):
         out[i] = (factor * blocks[leaf, 0, i] - c) ** 2
@@ -310,6 +283,15 @@ def _scaled_distances(blocks: Floats, leaf: int, factor: float, point: Floats, o
         c = point[j]
         for i in range(LEAF):
             out[i] += (factor * blocks[leaf, j, i] - c) ** 2
+
+
+@inlined
+def _distances(tree: Tree, leaf: int, factor: float, point: Floats, out: Floats) -> None:
+    """Write squared distances of ``factor`` times the records of a leaf from a point."""
+    if factor == 1.0:
+        leaf_distances(tree.blocks, leaf, point, out)
+    else:
+        _scaled_distances(tree.blocks, leaf, factor, point, out)
 
 
 @inlined
@@ -348,14 +330,11 @@ def _update(
 
 @uncounted
 def _scan_for_farthest(tree: Tree, search: Search, factor: float) -> int:
-    blocks, ids, counts, point, distances = tree.blocks, tree.ids, tree.counts, search.point, search.distances
+    ids, counts, distances = tree.ids, tree.counts, search.distances
     best, best_distance = -1, -1.0
     for leaf in range(tree.size[0]):
         if counts[leaf] > 0:
-            if factor == 1.0:
-                leaf_distances(blocks, leaf, point, distances)
-            else:
-                _scaled_distances(blocks, leaf, factor, point, distances)
+            _distances(tree, leaf, factor, search.point, distances)
             best, best_distance = _update(distances, ids, leaf, counts[leaf], best, best_distance)
     return best
 
@@ -377,7 +356,7 @@ def _walk(tree: Tree, search: Search, factor: float, kind: int) -> int:
     """Find the farthest record by the tree; at least one remains."""
     stack, bounds, distances, terms = search.stack, search.bounds, search.distances, search.terms
     point, antipode = search.point, search.antipode
-    boxes, lowest, radii, blocks, ids, counts = tree.boxes, tree.lowest, tree.radii, tree.blocks, tree.ids, tree.counts
+    boxes, lowest, radii, ids, counts = tree.boxes, tree.lowest, tree.radii, tree.ids, tree.counts
     leaves, scanned, compared = tree.size[0], 0, 0
     best, best_distance = -1, -1.0
     stack[0], bounds[0], height = 1, np.inf, 1
@@ -393,10 +372,7 @@ def _walk(tree: Tree, search: Search, factor: float, kind: int) -> int:
             if node >= leaves:
                 scanned += 1
                 leaf = node - leaves
-                if factor == 1.0:
-                    leaf_distances(blocks, leaf, point, distances)
-                else:
-                    _scaled_distances(blocks, leaf, factor, point, distances)
+                _distances(tree, leaf, factor, point, distances)
                 best, best_distance = _update(distances, ids, leaf, counts[leaf], best, best_distance)
                 break
             a, b = 2 * node, 2 * node + 1

@@ -10,6 +10,7 @@ from microagg_core.arrays import Floats, Ints
 from microagg_core.kernels.machine_code.jit import inlined, jit, uncounted
 from microagg_core.kernels.scan.remaining import outside_in
 from microagg_core.kernels.scan.variable_groups import join_closest
+from microagg_core.kernels.tools.sorting import sort_numbers
 from microagg_core.kernels.tree.closed_groups import (
     ClosedGroups,
     add_member,
@@ -36,11 +37,8 @@ def _pair_sum(X: Floats, draft: Draft, records: Ints) -> float:
     """Sum of the squared distances between all pairs of k records, in the order of record numbers."""
     numbers, rows, k = draft.numbers, draft.rows, records.shape[0]
     for i in range(k):
-        at = i
-        while at > 0 and numbers[at - 1] > records[i]:
-            numbers[at] = numbers[at - 1]
-            at -= 1
-        numbers[at] = records[i]
+        numbers[i] = records[i]
+    sort_numbers(numbers)
     for i in range(k):
         for j in range(X.shape[0]):
             rows[i, j] = X[j, numbers[i]]
@@ -67,7 +65,7 @@ def _starts_group(tree: Tree, search: Search, draft: Draft, growth: float, weigh
     if started <= joined:
         return True
     leaf = look_from(tree, search, draft.members[1])
-    find_nearest(tree, search, leaf, 0, k)
+    find_nearest(tree, search, leaf, k)
     return bool(started <= joined + k * _pair_sum(tree.X, draft, search.found[:k]) * weight)
 
 
@@ -88,7 +86,7 @@ def _place(tree: Tree, search: Search, groups: ClosedGroups, draft: Draft, label
     leaf = look_from(tree, search, record)
     members[0] = record
     remove(tree, members[:1])
-    n_found = find_nearest(tree, search, leaf, 0, k - 1 if m >= k else 0)
+    n_found = find_nearest(tree, search, leaf, k - 1 if m >= k else 0)
     for i in range(n_found):
         members[1 + i] = search.found[i]
     slot, placed = _slot_to_join(tree, search, groups, draft, m), 1
@@ -150,7 +148,7 @@ def _find_nearest_to_member(tree: Tree, search: Search, growth: Growth, i: int) 
     """Find the free records nearest to a member."""
     for j in range(search.point.shape[0]):
         search.point[j] = growth.points[i, j]
-    count = find_nearest(tree, search, growth.leaves[i], 0, _AHEAD)
+    count = find_nearest(tree, search, growth.leaves[i], _AHEAD)
     growth.counts[i] = count
     for at in range(count):
         growth.nearest[i, at], growth.distances[i, at] = search.found[at], search.near[at]
@@ -165,7 +163,9 @@ def _scan_for_members(tree: Tree, search: Search, growth: Growth, k: int) -> Non
         for i in range(k if counts[leaf] > 0 else 0):
             leaf_distances(blocks, leaf, growth.points[i], distances)
             near, nearest = growth.distances[i], growth.nearest[i]
-            growth.counts[i] = add_leaf(distances, ids, leaf, counts[leaf], near, nearest, growth.counts[i], _AHEAD)
+            growth.counts[i] = add_leaf(
+                distances, ids, leaf, counts[leaf], near, nearest, growth.counts[i], _AHEAD, search.found, -1
+            )
 
 
 @uncounted

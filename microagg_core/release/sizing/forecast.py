@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from microagg_core.blocks.memory import RUN_BYTES, STEADY_BYTES, WORKER_BASE_BYTES, grown_size
+from microagg_core.blocks.memory import WORKER_BASE_BYTES
+from microagg_core.release.planning import task_bytes
 from microagg_core.release.sizing.description import Description, row_bytes
 from microagg_core.release.sizing.tasks import (
     PARALLEL_REQUESTS,
@@ -18,12 +19,11 @@ from microagg_core.release.sizing.tasks import (
     measured_steps,
 )
 from microagg_core.release.sizing.timeline import StepTimes, Timeline, Workplace
-from microagg_core.release.step import STAGES
+from microagg_core.release.step import STAGES, Load
+from microagg_core.release.steps.scatter import SCATTER
 
 #: Dask pauses workers at this share of their limit.
 _USABLE = 0.8
-#: Copies of a run's rows that a worker holds while it scatters.
-_RUN_COPIES = 4
 #: Objects that one request removes or lists.
 _BULK = 1000
 _MONTH_HOURS = 730.0
@@ -186,9 +186,9 @@ def _kernel_seconds(work: Workload) -> float:
 def _worker_bytes(work: Workload, threads: int) -> int:
     """Memory limit that a worker needs."""
     one, width = work.description, row_bytes(work.description)
-    task = work.plan.task_bytes(one.info, one.quasi_identifiers, one.k, width)
-    run = grown_size(RUN_BYTES, one.rows * width, STEADY_BYTES)
-    return int((WORKER_BASE_BYTES + threads * max(task, _RUN_COPIES * run)) / _USABLE)
+    task = task_bytes(work.plan, one.info, one.quasi_identifiers, one.k, width)
+    task = max(task, SCATTER.memory(Load(whole_bytes=one.rows * width)))
+    return int((WORKER_BASE_BYTES + threads * task) / _USABLE)
 
 
 def _flow_bytes(work: Workload) -> int:
@@ -226,9 +226,6 @@ def _shares(stages: Sequence[StageTimes], place: Workplace) -> dict[str, float]:
 
 def forecast(description: Description) -> Forecast:
     """What a release of this description would take.
-
-    Raises:
-        DataError: a block has more records than the algorithm can take.
 
     >>> small, large = (forecast(Description(rows=rows)) for rows in (100_000, 1_000_000))
     >>> small.seconds < large.seconds

@@ -26,6 +26,8 @@ from microagg_core.release.steps.scatter import MEASURE_SCALE, SCATTERED, gather
 #: The rows of a partition, anonymized, sent to files; its loss; and the sizes and losses of its blocks.
 ANONYMIZED, LOSSES, BLOCK_LINES = Rows("anonymized"), JsonOutput("losses", LossStatistics), TableOutput("blocks-audit")
 
+#: The copies of a partition's rows that a worker holds while it works on it.
+_COPIES = 6
 #: So many blocks' figures are added up at once: it takes a tenth of adding one by one, and no more of them are held.
 _BLOCKS_AT_ONCE = 16
 
@@ -103,6 +105,7 @@ ANONYMIZE = Step(
     stage="anonymize",
     per="partition",
     does=anonymize_partition,
+    memory=lambda load: int(_COPIES * load.rows * load.row_bytes + load.block_bytes),
     knows=(*PLANNED, MEASURE_SCALE, DISTRIBUTIONS),
     ranges_of=(BLOCKS,),
     receives=(SCATTERED,),

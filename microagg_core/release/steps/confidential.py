@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from microagg_core.arrays import Bools, Floats, Ints, UInt64s
 from microagg_core.data.kinds.contract import Ticks
 from microagg_core.data.kinds.registry import kind_for
-from microagg_core.data.tables.hashing import hash_rows, is_text_or_bytes, missing_in, one_array
+from microagg_core.data.tables.hashing import hash_rows, missing_in, one_array
 from microagg_core.data.tables.slices import read_slice, to_bytes
+from microagg_core.data.tables.types import is_text, is_text_or_bytes
 from microagg_core.inspect.samples import (
     SAMPLE_TOGETHER,
     SAMPLE_VALUES,
@@ -276,7 +277,7 @@ def numbers_of(column: Column, values: pa.ChunkedArray) -> Floats:
         numbers = np.full(len(ticks), np.nan)
         numbers[usable] = of_column.offsets(ticks[usable], 0)
         return numbers
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+    if not is_text(column.type):
         return np.full(len(values), np.nan)
     encoded = one_array(values).dictionary_encode()
     of_texts = np.array([*map(_number_in, encoded.dictionary.to_pylist()), np.nan])

@@ -24,8 +24,6 @@ from microagg_core.blocks.cuts import (
     give_back_small,
     grow,
     route,
-    tree_from_plain,
-    tree_to_plain,
     with_record_numbers,
 )
 from microagg_core.blocks.routes import Routes
@@ -67,7 +65,7 @@ def _encode(oversize: Oversize) -> bytes:
         "hash_seed": oversize.hash_seed,
         "survey": to_plain(oversize.survey),
         "rates": {str(s): rate for s, rate in oversize.rates.items()},
-        "trees": {str(s): tree_to_plain(tree) for s, tree in oversize.trees.items()},
+        "trees": to_plain(oversize.trees, kind=dict[int, Tree]),
     }
     return json.dumps(value).encode() + b"\n" + to_bytes(oversize.routes.to_table())
 
@@ -75,7 +73,7 @@ def _encode(oversize: Oversize) -> bytes:
 def _decode(data: bytes) -> Oversize:
     line, _, routes = data.partition(b"\n")
     value = json.loads(line)
-    trees = {int(s): tree_from_plain(tree) for s, tree in value["trees"].items()}
+    trees = from_plain(dict[int, Tree], value["trees"])
     rates = {int(s): float(rate) for s, rate in value["rates"].items()}
     survey = from_plain(Survey, value["survey"])
     return Oversize(value["hash_seed"], Routes.from_table(read_slice(routes)), survey, rates, trees)
@@ -84,9 +82,6 @@ def _decode(data: bytes) -> Oversize:
 OVERSIZE = Output("oversize", _encode, _decode, "oversize")
 #: The sample of the strata to be cut that an input part has; and how many of its records each leaf has.
 STRATA_SAMPLE, LEAF_COUNTS = TableOutput("strata-sample"), JsonOutput("leaf-counts", dict[str, list[int]])
-
-
-# --- The flow's half: by the survey's sample ---------------------------------------------------------------------
 
 
 def cut_strata(
@@ -153,9 +148,6 @@ def read_samples(done: StepsDone) -> Iterator[tuple[int, Drawn]]:
         yield piece.number, Drawn.of(table)
 
 
-# --- The flow's half: by passes of their own ---------------------------------------------------------------------
-
-
 def _cut_by_passes(
     spec: ReleaseSpec,
     strata: Strata,
@@ -200,7 +192,7 @@ def _exact_leaves(
         uncounted = {s: tree for s, tree in trees.items() if s not in leaf_rows}
         done.know(OVERSIZE, replace(oversize, rates={}, trees=uncounted), number=round_number)
         receipts = done.do(COUNT_LEAVES, round_number=round_number)
-        counted = done.run.pieces(piece for receipt in receipts for piece in receipt.pieces).read_all(LEAF_COUNTS)
+        counted = Pieces(done.run, (piece for receipt in receipts for piece in receipt.pieces)).read_all(LEAF_COUNTS)
         for number in uncounted:
             rows = np.sum([np.array(part[str(number)]) for part in counted], axis=0)
             if rows.min() >= k or count_leaves(trees[number]) == 1:

@@ -84,12 +84,8 @@ def know_drafts(done: StepsDone, drafts: Sequence[Draft], routes: Sequence[pa.Ta
 
 
 def read_drawn_rows(work: Work, draft: int) -> tuple[pa.Table, Ints]:
-    """Read the rows of a draft from all parts, and the place of each row's block.
-
-    Raises:
-        DataError: there are none.
-    """
-    of_parts = [table for _, table in work.reads.each(DRAWN_ROWS)]
+    """Read the rows of a draft from all parts, and the place of each row's block."""
+    of_parts = [table for _, table in work.each(DRAWN_ROWS)]
     drawn = [table.filter(pa.array(np.asarray(table[_place(draft)]) >= 0)) for table in of_parts]
     if not sum(table.num_rows for table in drawn):
         raise DataError("none of the records that were drawn is there; the input changed, start again")
@@ -99,9 +95,6 @@ def read_drawn_rows(work: Work, draft: int) -> tuple[pa.Table, Ints]:
 
 def _place(draft: int) -> str:
     return f"place{draft}"
-
-
-# --- Collecting ------------------------------------------------------------------------------------------------
 
 
 class DrawnRows:
@@ -114,7 +107,7 @@ class DrawnRows:
         if not work.has(DRAFTS):
             return
         drafts = work.load(DRAFTS)
-        for draft, table in zip(drafts, work.reads.read_all(DRAFT_ROUTES), strict=True):
+        for draft, table in zip(drafts, work.read_all(DRAFT_ROUTES), strict=True):
             hashes, stratum = (np.asarray(table[name]) for name in ("hash", "stratum"))
             self._drafts.append((draft, Routes(hashes, stratum, np.zeros_like(stratum), pa.table({}))))
         if not any(self._has_key_of(draft, routes) for draft, routes in self._drafts):

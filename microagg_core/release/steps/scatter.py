@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from microagg_core.blocks.memory import RUN_BYTES, STEADY_BYTES, grown_size
 from microagg_core.blocks.routes import Routes
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.ordering import ascending_order
@@ -34,6 +35,8 @@ from microagg_core.release.steps.survey import Fingerprint
 
 Ints = NDArray[np.int64]
 
+#: The copies of rows that are packed together that a worker holds.
+_COPIES = 4
 #: The rows of an input part, sent to partitions.
 SCATTERED = Rows("scattered")
 #: Moments of all records that are released, on whose scale losses are measured.
@@ -67,6 +70,7 @@ SCATTER = Step(
     stage="scatter",
     per="part",
     does=scatter_part,
+    memory=lambda load: _COPIES * grown_size(RUN_BYTES, load.whole_bytes, STEADY_BYTES),
     reads_input=True,
     knows=PLANNED,
     same=(PART_KEYS, MARKS),
@@ -77,11 +81,7 @@ SCATTER = Step(
 
 
 def refuse_changed(planned: Planned, part: int, fingerprint: Fingerprint) -> None:
-    """Stop if a part is not, row for row, what was surveyed.
-
-    Raises:
-        DataError: the input changed.
-    """
+    """Stop if a part is not, row for row, what was surveyed."""
     if fingerprint.text() != planned.survey.fingerprints[part]:
         raise input_changed(planned.context.parts[part])
 
@@ -99,12 +99,7 @@ def _scattered_rows(planned: Planned, routes: Routes, released: Routed) -> tuple
 
 
 def gather_partition(work: Work) -> pa.Table:
-    """Read the rows of one partition, by block and record number.
-
-    Raises:
-        DataError: the input changed.
-        DamagedWorkError: an object in the work area is not what was written.
-    """
+    """Read the rows of one partition, by block and record number."""
     table = work.gather(SCATTERED)
     if table is None:
         raise _unlike_the_plan(f"partition {work.number} received none of its records")
@@ -113,11 +108,7 @@ def gather_partition(work: Work) -> pa.Table:
 
 
 def refuse_lost(expected: int, scattered: Sequence[Receipt]) -> None:
-    """Stop if not as many records as are to be released were sent to partitions.
-
-    Raises:
-        DataError: the input changed.
-    """
+    """Stop if not as many records as are to be released were sent to partitions."""
     sent = sum(int(receipt.slices(SCATTERED).array["rows"].sum()) for receipt in scattered)
     if sent != expected:
         raise _unlike_the_plan(f"{sent} of {expected} records were sent to partitions")

@@ -20,11 +20,12 @@ from microagg_core.arrays import Bools, Bytes, UInt64s
 from microagg_core.blocks.memory import RUN_UNITS, STEADY_PARTS, TASK_UNITS, grown_size
 from microagg_core.data.tables.hashing import hash_rows, missing_in, one_array
 from microagg_core.data.tables.slices import Slice, Slices
-from microagg_core.data.tables.spelling import has_spellings, in_normal_form
+from microagg_core.data.tables.spelling import in_normal_form
+from microagg_core.data.tables.types import is_text_or_bytes
 from microagg_core.errors import DataError
 from microagg_core.inspect.disclosures import in_percent
 from microagg_core.inspect.samples import Sketch
-from microagg_core.release.pieces import Piece, read_ranges, sealed, unsealed
+from microagg_core.release.pieces import Piece, sealed, unsealed
 from microagg_core.release.step import BytesOutput, JsonOutput, Output, Pieces, Rows, Run, Step, Work
 from microagg_core.release.steps.confidential import ColumnSketch, named_values, sketch_bytes
 from microagg_core.spec.columns import FileSchema
@@ -70,7 +71,7 @@ def unit_checks(spec: ReleaseSpec, schema: FileSchema) -> list[UnitCheck]:
     acknowledged = set(spec.acknowledge.spelling_of_units)
 
     def check(columns: tuple[str, ...]) -> UnitCheck:
-        spelled = any(has_spellings(types[name]) for name in columns)
+        spelled = any(is_text_or_bytes(types[name]) for name in columns)
         return UnitCheck(columns, spelled and not acknowledged.issuperset(columns))
 
     if spec.unit == "row":
@@ -196,12 +197,8 @@ def deal_digests(slices: Slices) -> list[Slices]:
 
 
 def check_units(work: Work) -> int:
-    """Count repeated units in a range of digests; the receipt's rows are the repetitions in whatever spelling.
-
-    Raises:
-        DamagedWorkError: digests are gone or not what was written.
-    """
-    runs = read_ranges(work.run.work, work.ranges(DIGESTS), lambda data: _sum_of(_pairs(data)))
+    """Count repeated units in a range of digests; the receipt's rows are the repetitions in whatever spelling."""
+    runs = work.contents(DIGESTS, lambda data: _sum_of(_pairs(data)))
     suspects = suspicious([_pairs(run) for run in runs])
     repeated = count_repeated(suspects & np.array([~np.uint64(0), ~_SPELLING]))
     if repeated:
@@ -243,11 +240,7 @@ def count_repeated(pairs: Pairs) -> int:
 
 
 def refuse_repeated_units(spec: ReleaseSpec, checks: Sequence[UnitCheck], written: Pieces) -> None:
-    """Stop where a unit has more than one record, or may have under ids that differ only in spelling.
-
-    Raises:
-        DataError: naming the column(s) and how many records repeat.
-    """
+    """Stop where a unit has more than one record, or may have under ids that differ only in spelling."""
     repeated, exact = [0] * len(checks), [0] * len(checks)
     for place, count, to_the_byte in written.read_all(REPEATED):
         repeated[place] += count
@@ -260,11 +253,7 @@ def refuse_repeated_units(spec: ReleaseSpec, checks: Sequence[UnitCheck], writte
 
 
 def refuse_nameless_units(spec: ReleaseSpec, checks: Sequence[UnitCheck], nameless: Sequence[int]) -> None:
-    """Stop where nobody knows whose a record is.
-
-    Raises:
-        DataError: naming the column(s) and how many records.
-    """
+    """Stop where nobody knows whose a record is."""
     what, cure = ("identifier", ", or give the column the role drop if it does not identify")
     if spec.unit != "row":
         what, cure = "unit", ", or leave these records out"
@@ -308,11 +297,7 @@ def repeated_units(spec: ReleaseSpec, names: tuple[str, ...], count: int) -> str
 
 
 def coarser_columns(spec: ReleaseSpec, sketches: Sequence[Sketch]) -> tuple[str, ...]:
-    """Tell of columns of a unit of several that alone may name the person; what the spec acknowledges is not told.
-
-    Raises:
-        DataError: most records share their value with others, as visits do their person's.
-    """
+    """Tell of columns of a unit of several that alone may name the person; what the spec acknowledges is not told."""
     unit, words = several_columns(spec), []
     for name, sketch in zip(unit, sketches, strict=True):
         shared, rows = 1.0 - sketch.share_shared_by(1, 1), sketch.rows / max(1, sketch.distinct())
@@ -332,4 +317,4 @@ def coarser_columns(spec: ReleaseSpec, sketches: Sequence[Sketch]) -> tuple[str,
 
 def _is_name(array: pa.Array) -> Bools:
     """Mark values that name anything: neither missing, nor a text of nothing."""
-    return named_values(array)[0] if has_spellings(array.type) else ~missing_in(array)
+    return named_values(array)[0] if is_text_or_bytes(array.type) else ~missing_in(array)

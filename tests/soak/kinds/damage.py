@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from soak.case import Case, MissedError
-from soak.kinds import kind
+from soak.command import Command
+from soak.kinds import enter, kind, strikes
 from soak.places import Place
-from soak.work_area import runs
-
-Damage = Callable[[Case, bytes], bytes | None]
-
-
-def _emptied(_: Case, __: bytes) -> bytes:
-    return b""
 
 
 def _truncated(case: Case, data: bytes) -> bytes:
@@ -21,36 +15,36 @@ def _truncated(case: Case, data: bytes) -> bytes:
 
 
 def _flipped(case: Case, data: bytes) -> bytes:
-    """One bit is another."""
+    """Change one bit."""
     if not data:
         return b"?"
     position = case.random.randrange(len(data))
     return data[:position] + bytes([data[position] ^ (1 << case.random.randrange(8))]) + data[position + 1 :]
 
 
-def _zeroed(_: Case, data: bytes) -> bytes:
-    """Its length is right and its content is not: what a loss of power leaves of a file that was not flushed."""
-    return bytes(len(data))
-
-
-def _removed(_: Case, __: bytes) -> None:
-    return None
-
-
-def _other_json(_: Case, __: bytes) -> bytes:
-    """A document that reads well and is another one."""
-    return b'{"format_version": 1, "pieces": [], "started": "soon"}\n'
+#: What is left of a file; None: it is removed.
+_DAMAGES: dict[str, Callable[[Case, bytes], bytes | None]] = {
+    "emptied": lambda _, __: b"",
+    "truncated": _truncated,
+    "flipped": _flipped,
+    # Its length is right and its content is not: what a loss of power leaves of a file that was not flushed.
+    "zeroed": lambda _, data: bytes(len(data)),
+    "removed": lambda _, __: None,
+    # A document that reads well and is another one.
+    "replaced": lambda _, __: b'{"format_version": 1, "pieces": [], "started": "soon"}\n',
+}
+_OF_WORK = ("emptied", "truncated", "flipped", "zeroed", "removed")
 
 
 def _group(name: str) -> str:
-    """Objects of one kind: the folder, and the name without its numbers."""
+    """Name objects of one kind: the folder, and the name without its numbers."""
     folder, _, last = name.rpartition("/")
-    below_run = folder.split("/", 2)[2:]
-    return "/".join([*below_run, "".join(c for c in last if not c.isdigit())])
+    return "/".join([*folder.split("/", 2)[2:], "".join(c for c in last if not c.isdigit())])
 
 
-def _victims(case: Case, names: list[str]) -> list[str]:
-    """One object of a kind that is drawn, several of it, all of it; or some of everything."""
+def _staged(case: Case, ending: str = "") -> list[str]:
+    """Draw one staged object of a kind that is drawn, several of it, all of it; or some of everything."""
+    names = sorted(name for name in case.site.work.versions() if name.startswith("runs/") and name.endswith(ending))
     if not names:
         raise MissedError("the work area is empty")
     groups: dict[str, list[str]] = {}
@@ -63,85 +57,49 @@ def _victims(case: Case, names: list[str]) -> list[str]:
     return case.random.sample(drawn, min(how_many, len(drawn)))
 
 
-def _apply(case: Case, place: Place, names: list[str], damage: Damage) -> None:
+def _apply(case: Case, place: Place, names: list[str], damage: str) -> None:
     for name in names:
-        data = damage(case, place.read(name) or b"")
+        data = _DAMAGES[damage](case, place.read(name) or b"")
         if data is None:
             place.remove(name)
         else:
             place.write(name, data)
-    case.did.append(f"{damage.__name__.strip('_')}: {', '.join(_group(name) for name in names[:3])} ({len(names)})")
+    case.did.append(f"{damage}: {', '.join(_group(name) for name in names[:3])} ({len(names)})")
 
 
-def _between(case: Case, damage: Damage) -> None:
-    """A run is killed, its work area damaged, and the command given again."""
+def _between(case: Case, damage: str, ending: str = "") -> None:
+    """Kill a run, damage its work area, and give the command again."""
     case.broken_off()
-    work = case.site.work
-    _apply(case, work, _victims(case, runs(work.versions())), damage)
+    _apply(case, case.site.work, _staged(case, ending), damage)
     case.finish(case.start())
 
 
-@kind(quick=True)
-def work_files_emptied(case: Case) -> None:
-    """Files of a killed run's work area are empty."""
-    _between(case, _emptied)
-
-
-@kind(quick=True)
-def work_files_truncated(case: Case) -> None:
-    """Files of a killed run's work area end in the middle."""
-    _between(case, _truncated)
-
-
-@kind()
-def work_files_flipped(case: Case) -> None:
-    """Files of a killed run's work area have one bit changed."""
-    _between(case, _flipped)
-
-
-@kind()
-def work_files_zeroed(case: Case) -> None:
-    """Files of a killed run's work area are zeros."""
-    _between(case, _zeroed)
-
-
-@kind()
-def work_files_removed(case: Case) -> None:
-    """Files of a killed run's work area are gone."""
-    _between(case, _removed)
+for _damage in _OF_WORK:
+    _says = f"Files of a killed run's work area are {_damage}."
+    enter(f"work-files-{_damage}", _says, lambda case, damage=_damage: _between(case, damage))
 
 
 @kind()
 def work_notes_replaced(case: Case) -> None:
     """JSON documents of a killed run's work area are other documents."""
-    case.broken_off()
-    work = case.site.work
-    notes = [name for name in runs(work.versions()) if name.endswith(".json")]
-    _apply(case, work, _victims(case, notes), _other_json)
-    case.finish(case.start())
+    _between(case, "replaced", ".json")
 
 
-@kind()
-def work_files_damaged_under_way(case: Case) -> None:
+@strikes(middle=True)
+def work_files_damaged_under_way(case: Case, _: Command) -> None:
     """Files of the work area are damaged while the run goes on."""
-    command = case.start()
-    case.moment(command, *case.middle())
-    work = case.site.work
-    damage = case.random.choice([_emptied, _truncated, _flipped, _zeroed, _removed])
     try:
-        _apply(case, work, _victims(case, runs(work.versions())), damage)
+        _apply(case, case.site.work, _staged(case), case.random.choice(_OF_WORK))
     except FileNotFoundError:
         raise MissedError("the run put its work area away") from None
-    case.finish(command)
 
 
 @kind()
 def work_folder_in_the_way(case: Case) -> None:
     """A folder stands where a killed run's file was."""
     case.broken_off()
-    work = case.site.work
-    for name in _victims(case, runs(work.versions()))[:3]:
-        work.remove(name)
+    for name in _staged(case)[:3]:
+        case.site.work.remove(name)
         (case.site.folder / "work" / name).mkdir()
         case.did.append(f"a folder instead of {_group(name)}")
     case.finish(case.start())
@@ -151,54 +109,43 @@ def work_folder_in_the_way(case: Case) -> None:
 def audit_damaged(case: Case) -> None:
     """The audit of a published release is damaged, and the release is asked for again."""
     case.finish(case.start())
-    work = case.site.work
-    audits = [name for name in work.versions() if name.startswith("audit/")]
-    damage = case.random.choice([_emptied, _truncated, _flipped, _removed, _other_json])
-    _apply(case, work, case.random.sample(audits, 1), damage)
+    audits = [name for name in case.site.work.versions() if name.startswith("audit/")]
+    damage = case.random.choice(["emptied", "truncated", "flipped", "removed", "replaced"])
+    _apply(case, case.site.work, case.random.sample(audits, 1), damage)
     case.has_rivals = True  # it was published before
     case.finish(case.start())
 
 
-def _after_publishing(case: Case, names: Callable[[list[str]], list[str]], damage: Damage) -> None:
-    """A release is published, damaged, and asked for again: that has to make it good."""
+def _published(case: Case, holds: Callable[[str], bool], *damages: str) -> None:
+    """Publish a release, damage it, and ask for it again: that has to make it good."""
     case.finish(case.start())
-    output = case.site.output
-    with case.reader.rest():
-        _apply(case, output, names(sorted(output.versions())), damage)
+    names = sorted(filter(holds, case.site.output.versions()))
+    with case.reader.rest:
+        _apply(case, case.site.output, [case.random.choice(names)], case.random.choice(damages))
         case.has_rivals = True  # it was published before
         case.finish(case.start())
         case.reader.forget()
 
 
-def _one_part(case: Case) -> Callable[[list[str]], list[str]]:
-    return lambda names: [case.random.choice([name for name in names if "/data/" in name])]
-
-
-@kind(quick=True)
+@kind()
 def released_part_removed(case: Case) -> None:
     """A part of a published release is gone, and the release is asked for again."""
-    _after_publishing(case, _one_part(case), _removed)
+    _published(case, lambda name: "/data/" in name, "removed")
 
 
 @kind()
 def released_part_damaged(case: Case) -> None:
     """A part of a published release is not what it was, and the release is asked for again."""
-    damage = case.random.choice([_emptied, _truncated, _flipped, _zeroed])
-    _after_publishing(case, _one_part(case), damage)
+    _published(case, lambda name: "/data/" in name, "emptied", "truncated", "flipped", "zeroed")
 
 
 @kind()
 def released_page_damaged(case: Case) -> None:
     """A page of a published release, or its copy, is damaged or gone, and the release is asked for again."""
-
-    def a_page(names: list[str]) -> list[str]:
-        return [case.random.choice([name for name in names if name.endswith((".md", ".html", ".sql", ".xml"))])]
-
-    _after_publishing(case, a_page, case.random.choice([_emptied, _truncated, _flipped, _zeroed, _removed]))
+    _published(case, lambda name: name.endswith((".md", ".html", ".sql", ".xml")), *_OF_WORK)
 
 
 @kind()
 def latest_damaged(case: Case) -> None:
     """latest.json of a published release is damaged or gone, and the release is asked for again."""
-    damage = case.random.choice([_emptied, _truncated, _removed, _other_json])
-    _after_publishing(case, lambda _: ["latest.json"], damage)
+    _published(case, lambda name: name == "latest.json", "emptied", "truncated", "removed", "replaced")

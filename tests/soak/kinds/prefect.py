@@ -4,64 +4,47 @@ from __future__ import annotations
 
 import signal
 import sys
+from typing import Any
 
 import httpx
 
+from servers.process import free_port
 from soak import processes
 from soak.case import Case
+from soak.command import Command
 from soak.data import CSV, PLAIN, REFINED
-from soak.kinds import kind
-from soak.service import Services, free_port
+from soak.kinds import enter, kind, strikes, under_way
+from soak.site import Services
 
 #: A server of its own is started only where there is a cluster.
-_EMBEDDED = (PLAIN, REFINED)
-_NAMED = (PLAIN, CSV)
+_EMBEDDED: dict[str, Any] = {"configurations": (PLAIN, REFINED), "through_prefect": True}
 _SECONDS = 150.0
 
 
-def _embedded(case: Case, number: int) -> None:
-    command = case.start()
-    case.moment(command)
+def _strike(case: Case, number: int) -> None:
     case.strike(case.one_of(processes.prefect_servers, "embedded server"), number, "embedded server")
-    case.finish(command)
 
 
-@kind(configurations=_EMBEDDED, through_prefect=True)
-def embedded_server_killed(case: Case) -> None:
-    """kill -9 of Prefect's embedded server."""
-    _embedded(case, signal.SIGKILL)
+for _name, _says, _number in (
+    ("killed", "kill -9 of Prefect's embedded server.", signal.SIGKILL),
+    ("terminated", "TERM to Prefect's embedded server.", signal.SIGTERM),
+    ("frozen", "STOP of Prefect's embedded server, which never goes on.", signal.SIGSTOP),
+):
+    _act = under_way(lambda case, _, number=_number: _strike(case, number))
+    enter(f"embedded-server-{_name}", _says, _act, **_EMBEDDED)
 
 
-@kind(configurations=_EMBEDDED, through_prefect=True)
-def embedded_server_terminated(case: Case) -> None:
-    """TERM to Prefect's embedded server."""
-    _embedded(case, signal.SIGTERM)
-
-
-@kind(configurations=_EMBEDDED, through_prefect=True)
-def embedded_server_frozen(case: Case) -> None:
-    """STOP of Prefect's embedded server, which never goes on."""
-    _embedded(case, signal.SIGSTOP)
-
-
-@kind(configurations=_EMBEDDED, through_prefect=True)
-def embedded_server_frozen_for_a_while(case: Case) -> None:
+@strikes(**_EMBEDDED)
+def embedded_server_frozen_for_a_while(case: Case, _: Command) -> None:
     """STOP of Prefect's embedded server, CONT up to 30 s later."""
-    command = case.start()
-    case.moment(command)
-    server = case.one_of(processes.prefect_servers, "embedded server")
-    case.hold(server, "embedded server", 2, 30)
-    case.finish(command)
+    case.hold(case.one_of(processes.prefect_servers, "embedded server"), "embedded server", 2, 30)
 
 
-@kind(configurations=_EMBEDDED, through_prefect=True)
-def flow_killed_with_embedded_server(case: Case) -> None:
+@strikes(**_EMBEDDED)
+def flow_killed_with_embedded_server(case: Case, command: Command) -> None:
     """kill -9 of the command: its embedded server goes too."""
-    command = case.start()
-    case.moment(command)
     case.one_of(processes.prefect_servers, "embedded server")
     command.send(signal.SIGKILL)
-    case.finish(command)
 
 
 class Named:
@@ -79,8 +62,8 @@ class Named:
         """Start it, and wait until it answers."""
         command = [sys.executable, "-m", "prefect", "--no-prompt", "server", "start", "--no-ui"]
         self.services.start("prefect", [*command, "--host", "127.0.0.1", "--port", str(self.port)])
-        if not processes.wait_until(self._answers, _SECONDS, every=0.5):
-            raise RuntimeError(f"Prefect's server did not start: {self.services.log('prefect').read_text()[-1000:]}")
+        if not processes.wait_until(self._answers, _SECONDS):
+            raise RuntimeError(f"Prefect's server did not start: {self.services.said('prefect')[-1000:]}")
 
     def _answers(self) -> bool:
         try:
@@ -89,54 +72,43 @@ class Named:
             return False
 
     def make_well(self) -> None:
-        """Running and answering, whatever happened to it."""
+        """Have it run and answer, whatever happened to it."""
         self.services.signal_group("prefect", signal.SIGCONT)
         if not self._answers():
             self.services.kill("prefect")
             self.start()
 
 
-def _with_named(case: Case) -> Named:
+def _named(case: Case) -> tuple[Named]:
     server = Named(case)
     case.mend = server.make_well
-    return server
+    return (server,)
 
 
-@kind(configurations=_NAMED, through_prefect=True)
-def named_server_killed(case: Case) -> None:
+_disturbed = strikes(before=_named, configurations=(PLAIN, CSV), through_prefect=True)
+
+
+@_disturbed
+def named_server_killed(_: Case, __: Command, server: Named) -> None:
     """The server that PREFECT_API_URL names dies."""
-    server = _with_named(case)
-    command = case.start()
-    case.moment(command)
     server.services.kill("prefect")
-    case.did.append("the named server killed")
-    case.finish(command)
 
 
-@kind(configurations=_NAMED, through_prefect=True)
-def named_server_restarted(case: Case) -> None:
+@_disturbed
+def named_server_restarted(case: Case, _: Command, server: Named) -> None:
     """The server that PREFECT_API_URL names dies and comes back."""
-    server = _with_named(case)
-    command = case.start()
-    case.moment(command)
     server.services.kill("prefect")
     case.pause(0.5, 10)
     server.start()
-    case.finish(command)
 
 
-@kind(configurations=_NAMED, through_prefect=True)
-def named_server_frozen(case: Case) -> None:
+@_disturbed
+def named_server_frozen(_: Case, __: Command, server: Named) -> None:
     """The server that PREFECT_API_URL names answers nothing any more."""
-    server = _with_named(case)
-    command = case.start()
-    case.moment(command)
     server.services.signal_group("prefect", signal.SIGSTOP)
-    case.did.append("the named server stopped")
-    case.finish(command)
 
 
-@kind(configurations=(CSV,), through_prefect=True, quick=True)
+@kind(configurations=(CSV,), through_prefect=True)
 def named_server_absent(case: Case) -> None:
     """Nothing answers where PREFECT_API_URL points."""
     case.mend = lambda: case.site.settings.pop("PREFECT_API_URL") and None

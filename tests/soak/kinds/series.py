@@ -17,9 +17,10 @@ from seasons.walk import NotDeadError, Walk
 from soak.case import Case, MissedError
 from soak.command import Ended
 from soak.data import PLAIN
-from soak.kinds import kind
+from soak.kinds import enter, kind
 from soak.kinds.prefect import Named
 
+_ALONE: dict[str, Any] = {"configurations": (PLAIN,), "through_prefect": False}
 _GHOSTS = {"mode": "atoms", "leavers": "ghosts"}
 _SERIES: tuple[dict[str, Any], ...] = (
     _GHOSTS, _GHOSTS, {"mode": "atoms", "leavers": "withhold"}, {"mode": "atoms", "leavers": "decoys"},
@@ -59,9 +60,8 @@ class _Nights:
             case.kill_all(command)
         else:
             command.send(number)
-            case.did.append(f"{number.name} to {arguments[0]}")
-            case.finish(command)
-        ended = case.ended[-1]
+        case.did.append(f"{number.name} to {arguments[0]}")
+        ended = case.finish(command)
         return walk.Ended(arguments, ended.code if ended.code == 0 else -number, ended.out, ended.err)
 
 
@@ -92,91 +92,70 @@ def _walk(case: Case, script: str, series: dict[str, Any] | None = None) -> None
             return
 
 
-@kind(configurations=(PLAIN,), through_prefect=False)
-def night_dies_then_the_next(case: Case) -> None:
-    """A night is killed, and never started again: the next one comes, and somebody is erased."""
-    _walk(case, "night; die last=0; night come=30 leave=5 move=9; forget 1; night come=20; end")
+_SCRIPTS = {
+    "night-dies-then-the-next": (
+        "A night is killed, and never started again: the next one comes, and somebody is erased.",
+        "night; die last=0; night come=30 leave=5 move=9; forget 1; night come=20; end",
+    ),
+    "night-dies-and-again": (
+        "A night is killed, and started again.",
+        "night; night come=20; die last=0; run; night come=20 leave=3; end",
+    ),
+    "first-night-dies": (
+        "The first night of a series is killed, and the next one is the first.",
+        "die last=0; night come=20; night come=20 leave=3; end",
+    ),
+    "night-dies-then-clean": (
+        "A night is killed, and what it left is cleaned away.",
+        "night; die last=0; clean; night come=20; end",
+    ),
+    "replacement-dies": (
+        "A night that is to replace a published one is killed; the next one comes.",
+        "night; night come=20; replacement_dies; night come=20 leave=3; forget 1; end",
+    ),
+    "erasure-dies": (
+        "An erasure is killed, a night comes or is refused, and the erasure is finished.",
+        "night; night come=20 leave=3; forget 2 last=0; night_or_refuse; finish same; night come=20; end",
+    ),
+    "night-dies-then-an-erasure": (
+        "A night is killed, and somebody is erased who may be in what it left.",
+        "night; die last=0 come=0; forget 2; night come=20; end",
+    ),
+    "backfill-dies": (
+        "A backfill is killed; the same command goes on, and the next night comes.",
+        "night; backfill 3 last=0; backfill_again 3; night come=20; end",
+    ),
+    "rebuild-dies": (
+        "A rebuilding of the ledger is killed; the same command goes on, and the next night comes.",
+        "night; night come=20; rebuild generations/00000.json last=0; night come=20 leave=3; forget 1; end",
+    ),
+    "signature-dies": (
+        "A signing is killed, and signed again.",
+        "night; sign last=0; night come=20; end",
+    ),
+    "signed-night-dies": (
+        "A night that signs is killed; the next one is signed, and the erasure's release too.",
+        "signed; night; die last=0; night come=20; verify_signature; forget 1; verify_signature; end",
+    ),
+}
+for _name, (_says, _script) in _SCRIPTS.items():
+    enter(_name, _says, lambda case, script=_script: _walk(case, script), **_ALONE)
 
 
-@kind(configurations=(PLAIN,), through_prefect=False)
-def night_dies_and_again(case: Case) -> None:
-    """A night is killed, and started again."""
-    _walk(case, "night; night come=20; die last=0; run; night come=20 leave=3; end")
-
-
-@kind(configurations=(PLAIN,), through_prefect=False)
-def first_night_dies(case: Case) -> None:
-    """The first night of a series is killed, and the next one is the first."""
-    _walk(case, "die last=0; night come=20; night come=20 leave=3; end")
-
-
-@kind(configurations=(PLAIN,), through_prefect=False)
-def night_dies_then_clean(case: Case) -> None:
-    """A night is killed, and what it left is cleaned away."""
-    _walk(case, "night; die last=0; clean; night come=20; end")
-
-
-@kind(configurations=(PLAIN,), through_prefect=False)
-def replacement_dies(case: Case) -> None:
-    """A night that is to replace a published one is killed; the next one comes."""
-    _walk(case, "night; night come=20; replacement_dies; night come=20 leave=3; forget 1; end")
-
-
-@kind(configurations=(PLAIN,), through_prefect=False)
-def erasure_dies(case: Case) -> None:
-    """An erasure is killed, a night comes or is refused, and the erasure is finished."""
-    _walk(case, "night; night come=20 leave=3; forget 2 last=0; night_or_refuse; finish same; night come=20; end")
-
-
-@kind(configurations=(PLAIN,), through_prefect=False)
-def night_dies_then_an_erasure(case: Case) -> None:
-    """A night is killed, and somebody is erased who may be in what it left."""
-    _walk(case, "night; die last=0 come=0; forget 2; night come=20; end")
-
-
-@kind(configurations=(PLAIN,), through_prefect=False)
-def backfill_dies(case: Case) -> None:
-    """A backfill is killed; the same command goes on, and the next night comes."""
-    _walk(case, "night; backfill 3 last=0; backfill_again 3; night come=20; end")
-
-
-@kind(configurations=(PLAIN,), through_prefect=False)
-def rebuild_dies(case: Case) -> None:
-    """A rebuilding of the ledger is killed; the same command goes on, and the next night comes."""
-    _walk(case, "night; night come=20; rebuild generations/00000.json last=0; night come=20 leave=3; forget 1; end")
-
-
-@kind(configurations=(PLAIN,), through_prefect=False)
-def signature_dies(case: Case) -> None:
-    """A signing is killed, and signed again."""
-    _walk(case, "night; sign last=0; night come=20; end")
-
-
-@kind(configurations=(PLAIN,), through_prefect=False)
-def signed_night_dies(case: Case) -> None:
-    """A night that signs is killed; the next one is signed, and the erasure's release too."""
-    _walk(case, "signed; night; die last=0; night come=20; verify_signature; forget 1; verify_signature; end")
-
-
-@kind(configurations=(PLAIN,), through_prefect=False)
+@kind(**_ALONE)
 def deployment_dies(case: Case) -> None:
     """A deployment of a series is killed, and done again; nights go on beside it."""
-    server = Named(case)
-    nights = _Nights(case)
-    call = ("deploy", str(case.site.folder / "specs"))
-
-    def deployed() -> None:
-        (case.site.folder / "specs").mkdir(exist_ok=True)
-        (case.site.folder / "specs" / "people.yaml").write_text((case.site.folder / "release.yaml").read_text())
-        httpx.post(f"{server.url}/work_pools/", json={"name": "microagg", "type": "process"}).raise_for_status()
-        nights.seconds["deploy"] = 6.0
-        if nights.kill(call).code >= 0:
-            raise MissedError("the deployment was over before it was struck")
-        if (ended := nights.call(call)).code != 0:
-            case.wrongs.append(f"deployed again: exit {ended.code}: {ended.sentence()}")
-        names = [found["name"] for found in httpx.post(f"{server.url}/deployments/filter", json={}).json()]
-        if sorted(names) != ["people", "people"]:  # the release's and the one that cleans
-            case.wrongs.append(f"deployments are {sorted(names)}")
-
+    server, nights = Named(case), _Nights(case)
     _walk(case, "night; night come=20; end", _GHOSTS)
-    deployed()
+    (case.site.folder / "specs").mkdir()
+    (case.site.folder / "specs" / "people.yaml").write_text((case.site.folder / "release.yaml").read_text())
+    httpx.post(f"{server.url}/work_pools/", json={"name": "microagg", "type": "process"}).raise_for_status()
+    nights.seconds["deploy"] = 6.0
+    call = ("deploy", str(case.site.folder / "specs"))
+    if nights.kill(call).code >= 0:
+        raise MissedError("the deployment was over before it was struck")
+    if (ended := nights.call(call)).code != 0:
+        case.wrongs.append(f"deployed again: exit {ended.code}: {ended.sentence()}")
+    names = [found["name"] for found in httpx.post(f"{server.url}/deployments/filter", json={}).json()]
+    if sorted(names) != ["people", "people"]:  # the release's and the one that cleans
+        case.wrongs.append(f"deployments are {sorted(names)}")

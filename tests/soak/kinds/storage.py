@@ -5,32 +5,23 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
-from soak.bucket import FaultyBucket
+from servers.proxies import Action, Request
 from soak.case import Case, MissedError
+from soak.command import Command
 from soak.data import CSV, PLAIN
-from soak.kinds import kind
-from soak.s3_proxy import Action, Request
+from soak.kinds import enter, kind, strikes
 
-_IN_BUCKET = (PLAIN, PLAIN, CSV)
-
-
-def _bucket(case: Case) -> FaultyBucket:
-    if case.bucket is None:
-        raise MissedError("there is no bucket")
-    return case.bucket
-
-
-def _for_a_while(case: Case, action: Action, matches: Callable[[Request], bool], share: float, most: int) -> None:
-    """From a moment on, so many requests of a kind meet the fault; then the store is well again."""
-    _strike(case, lambda: action, matches, share, most)
+_IN_BUCKET: dict[str, Any] = {"configurations": (PLAIN, PLAIN, CSV), "in_bucket": True}
+Matches = Callable[[Request], bool]
 
 
 def _strike(
-    case: Case, action: Callable[[], Action], matches: Callable[[Request], bool], share: float, most: int
+    case: Case, action: Callable[[], Action], matches: Matches, share: float, most: int, *, at_once: bool = False
 ) -> None:
-    bucket = _bucket(case)
-    left = [most]
+    """Have so many requests of a kind meet a fault, from a moment on or at once; then the store is well again."""
+    proxy, left = case.bucket.proxy, [most]
 
     def fault(request: Request) -> Action | None:
         if left[0] <= 0 or not matches(request) or case.random.random() >= share:
@@ -39,14 +30,16 @@ def _strike(
         return action()
 
     case.may_leave_uploads = True
+    if at_once:
+        proxy.fault = fault
     command = case.start()
-    case.moment(command)
-    bucket.proxy.fault = fault
-    case.did.append(f"up to {most} requests, {100 * share:.0f} % of those that match")
+    if not at_once:
+        case.moment(command)
+        proxy.fault = fault
     case.finish(command)
-    bucket.proxy.fault = None
-    case.did.append(f"{len(bucket.proxy.struck)} of {bucket.proxy.requests} requests struck")
-    if not bucket.proxy.struck:
+    proxy.fault = None
+    case.did.append(f"{len(proxy.struck)} of {proxy.requests} requests struck, of at most {most}")
+    if not proxy.struck:
         raise MissedError("no request met the fault")
 
 
@@ -54,128 +47,113 @@ def _any(_: Request) -> bool:
     return True
 
 
-def _burst(case: Case) -> tuple[float, int]:
-    """How many requests fail: a few, many, or all from now on."""
-    return case.random.choice([(0.1, 5), (0.5, 20), (1.0, 4), (1.0, 10_000)])
+def _bursts(case: Case, action: Action, matches: Matches = _any) -> None:
+    """Have a few requests fail, many, or all from now on."""
+    share, most = case.random.choice([(0.1, 5), (0.5, 20), (1.0, 4), (1.0, 10_000)])
+    _strike(case, lambda: action, matches, share, most)
 
 
-@kind(configurations=_IN_BUCKET, in_bucket=True)
-def bucket_internal_errors(case: Case) -> None:
-    """500 InternalError for some requests, or for all from now on."""
-    _for_a_while(case, Action(answer=(500, "InternalError")), _any, *_burst(case))
+for _name, _says, _act in (
+    (
+        "internal-errors",
+        "500 InternalError for some requests, or for all from now on.",
+        lambda case: _bursts(case, Action(answer=(500, "InternalError"))),
+    ),
+    (
+        "slow-down",
+        "503 SlowDown for some requests, or for all from now on.",
+        lambda case: _bursts(case, Action(answer=(503, "SlowDown"))),
+    ),
+    (
+        "resets",
+        "Connections reset before the request arrives.",
+        lambda case: _bursts(case, Action(resets=True, forwards=False)),
+    ),
+    (
+        "lost-answers",
+        "Writes are done, but their answers never arrive.",
+        lambda case: _bursts(case, Action(resets=True), lambda r: r.is_write),
+    ),
+    (
+        "truncated-answers",
+        "Answers end in the middle of their body.",
+        lambda case: _bursts(case, Action(truncated_to=case.random.random()), lambda r: r.method == "GET"),
+    ),
+    (
+        "stalls-for-seconds",
+        "Some requests are answered seconds late.",
+        lambda case: _strike(case, lambda: Action(late=case.random.uniform(1, 25)), _any, 0.2, 12),
+    ),
+    (
+        "stalls-for-good",
+        "From a moment on no request is ever answered.",
+        lambda case: _strike(case, lambda: Action(late=3600, forwards=False), _any, 1.0, 100_000),
+    ),
+):
+    enter(f"bucket-{_name}", _says, _act, **_IN_BUCKET)
 
 
-@kind(configurations=_IN_BUCKET, in_bucket=True)
-def bucket_slow_down(case: Case) -> None:
-    """503 SlowDown for some requests, or for all from now on."""
-    _for_a_while(case, Action(answer=(503, "SlowDown")), _any, *_burst(case))
-
-
-@kind(configurations=_IN_BUCKET, in_bucket=True)
-def bucket_resets(case: Case) -> None:
-    """Connections reset before the request arrives."""
-    _for_a_while(case, Action(resets=True, forwards=False), _any, *_burst(case))
-
-
-@kind(configurations=_IN_BUCKET, in_bucket=True)
-def bucket_lost_answers(case: Case) -> None:
-    """Writes are done, but their answers never arrive."""
-    _for_a_while(case, Action(resets=True), lambda r: r.is_write, *_burst(case))
-
-
-@kind(configurations=_IN_BUCKET, in_bucket=True)
-def bucket_manifest_answer_lost(case: Case) -> None:
-    """The manifest is created, but the answer is lost, once or every time."""
-    _at_end(case, Action(resets=True), lambda r: r.method == "PUT" and r.path.endswith("/manifest.json"))
-
-
-@kind(configurations=_IN_BUCKET, in_bucket=True)
-def bucket_manifest_refused(case: Case) -> None:
-    """The manifest's creation fails, once or every time."""
-    code = case.random.choice([(500, "InternalError"), (503, "SlowDown"), (403, "AccessDenied")])
-    _at_end(case, Action(answer=code), lambda r: r.method == "PUT" and r.path.endswith("/manifest.json"))
-
-
-@kind(configurations=_IN_BUCKET, in_bucket=True)
-def bucket_latest_refused(case: Case) -> None:
-    """latest.json cannot be written, once or every time."""
-    code = case.random.choice([(500, "InternalError"), (412, "PreconditionFailed"), (403, "AccessDenied")])
-    _at_end(case, Action(answer=code), lambda r: r.method == "PUT" and r.path.endswith("/latest.json"))
-
-
-@kind(configurations=_IN_BUCKET, in_bucket=True)
-def bucket_part_refused(case: Case) -> None:
-    """A part of the release cannot be written, once or every time."""
-    code = case.random.choice([(500, "InternalError"), (403, "AccessDenied"), (507, "InsufficientStorage")])
-    _at_end(case, Action(answer=code), lambda r: r.is_write and "/release/" in r.path and "/data/" in r.path)
-
-
-@kind(configurations=_IN_BUCKET, in_bucket=True)
-def bucket_deletes_refused(case: Case) -> None:
-    """Nothing can be deleted, once or every time."""
-    code = case.random.choice([(500, "InternalError"), (403, "AccessDenied")])
-    _at_end(case, Action(answer=code), lambda r: r.method == "DELETE" or (r.method == "POST" and not r.path.count(".")))
-
-
-def _at_end(case: Case, action: Action, matches: Callable[[Request], bool]) -> None:
-    """A fault that is there from the start and meets what matches: once, or always."""
-    bucket, left = _bucket(case), [case.random.choice([1, 10_000])]
-
-    def fault(request: Request) -> Action | None:
-        if left[0] <= 0 or not matches(request):
-            return None
-        left[0] -= 1
-        return action
-
-    case.may_leave_uploads = True
-    bucket.proxy.fault = fault
-    case.did.append(f"{'once' if left[0] == 1 else 'always'}: {action}")
-    case.finish(case.start())
-    bucket.proxy.fault = None
-    if not bucket.proxy.struck:
-        raise MissedError("no request met the fault")
-
-
-@kind(configurations=_IN_BUCKET, in_bucket=True)
-def bucket_truncated_answers(case: Case) -> None:
-    """Answers end in the middle of their body."""
-    share = case.random.random()
-    _for_a_while(case, Action(truncated_to=share), lambda r: r.method == "GET", *_burst(case))
-
-
-@kind(configurations=_IN_BUCKET, in_bucket=True)
-def bucket_stalls_for_seconds(case: Case) -> None:
-    """Some requests are answered seconds late."""
-    _strike(case, lambda: Action(late=case.random.uniform(1, 25)), _any, 0.2, 12)
-
-
-@kind(configurations=_IN_BUCKET, in_bucket=True)
-def bucket_stalls_for_good(case: Case) -> None:
-    """From a moment on no request is ever answered."""
-    _for_a_while(case, Action(late=3600, forwards=False), _any, 1.0, 100_000)
-
-
-@kind(configurations=_IN_BUCKET, in_bucket=True)
+@kind(**_IN_BUCKET)
 def bucket_credentials_expire(case: Case) -> None:
     """403 from a moment on: the credentials are over."""
     code = case.random.choice(["ExpiredToken", "InvalidAccessKeyId", "AccessDenied", "RequestTimeTooSkewed"])
-    _for_a_while(case, Action(answer=(403, code)), _any, 1.0, 100_000)
+    _strike(case, lambda: Action(answer=(403, code)), _any, 1.0, 100_000)
 
 
-@kind(configurations=_IN_BUCKET, in_bucket=True)
+def _refused(case: Case, matches: Matches, *actions: Action | tuple[int, str]) -> None:
+    """Have requests that match fail from the start: once, or always."""
+    drawn = case.random.choice(actions)
+    action = drawn if isinstance(drawn, Action) else Action(answer=drawn)
+    case.did.append(str(action))
+    _strike(case, lambda: action, matches, 1.0, case.random.choice([1, 10_000]), at_once=True)
+
+
+def _puts(ending: str) -> Matches:
+    return lambda r: r.method == "PUT" and r.path.endswith(ending)
+
+
+def _is_part(request: Request) -> bool:
+    return request.is_write and "/release/" in request.path and "/data/" in request.path
+
+
+def _is_removal(request: Request) -> bool:
+    return request.method == "DELETE" or (request.method == "POST" and "." not in request.path)
+
+
+_ERROR, _BUSY, _DENIED = (500, "InternalError"), (503, "SlowDown"), (403, "AccessDenied")
+_NO_ROOM, _OTHER = (507, "InsufficientStorage"), (412, "PreconditionFailed")
+for _name, _says, _matches, _actions in (
+    ("manifest-answer-lost", "The manifest is created, but the answer is lost, once or every time.",
+     _puts("/manifest.json"), (Action(resets=True),)),
+    ("manifest-refused", "The manifest's creation fails, once or every time.",
+     _puts("/manifest.json"), (_ERROR, _BUSY, _DENIED)),
+    ("latest-refused", "latest.json cannot be written, once or every time.",
+     _puts("/latest.json"), (_ERROR, _OTHER, _DENIED)),
+    ("part-refused", "A part of the release cannot be written, once or every time.",
+     _is_part, (_ERROR, _DENIED, _NO_ROOM)),
+    ("deletes-refused", "Nothing can be deleted, once or every time.", _is_removal, (_ERROR, _DENIED)),
+):  # fmt: skip
+    enter(
+        f"bucket-{_name}",
+        _says,
+        lambda case, matches=_matches, actions=_actions: _refused(case, matches, *actions),
+        **_IN_BUCKET,
+    )
+
+
+@kind(**_IN_BUCKET)
 def bucket_upload_lands_late(case: Case) -> None:
     """A part's upload is held back, the run is killed or interrupted meanwhile, and the upload lands after all."""
-    bucket = _bucket(case)
     held = threading.Event()
 
     def fault(request: Request) -> Action | None:
-        if held.is_set() or not (request.is_write and "/release/" in request.path and "/data/" in request.path):
+        if held.is_set() or not _is_part(request):
             return None
         held.set()
-        return Action(held=8)
+        return Action(late=8)
 
     case.may_leave_uploads = True
-    bucket.proxy.fault = fault
+    case.bucket.proxy.fault = fault
     command = case.start()
     while not held.wait(0.2):
         if command.is_over():
@@ -189,57 +167,44 @@ def bucket_upload_lands_late(case: Case) -> None:
     time.sleep(8)
 
 
-@kind(configurations=_IN_BUCKET, in_bucket=True)
-def bucket_server_restarts(case: Case) -> None:
+@strikes(**_IN_BUCKET)
+def bucket_server_restarts(case: Case, _: Command) -> None:
     """The store is killed and comes back some seconds later."""
-    bucket = _bucket(case)
     case.may_leave_uploads = True
-    command = case.start()
-    case.moment(command)
-    bucket.kill()
+    case.bucket.kill()
     case.pause(0.5, 15)
-    bucket.restart()
-    case.finish(command)
+    case.bucket.restart()
 
 
-@kind(configurations=_IN_BUCKET, in_bucket=True)
-def bucket_server_gone(case: Case) -> None:
+@strikes(**_IN_BUCKET)
+def bucket_server_gone(case: Case, _: Command) -> None:
     """The store is killed and is back for the re-run only."""
-    bucket = _bucket(case)
     case.may_leave_uploads = True
-    command = case.start()
-    case.moment(command)
-    bucket.kill()
-    case.mend = bucket.restart
-    case.finish(command)
+    case.bucket.kill()
+    case.mend = case.bucket.restart
 
 
-@kind(configurations=_IN_BUCKET, in_bucket=True)
-def bucket_run_killed(case: Case) -> None:
+@strikes(**_IN_BUCKET)
+def bucket_run_killed(case: Case, command: Command) -> None:
     """Every process killed at once, the output and the work area in a bucket."""
-    command = case.start()
-    case.moment(command)
     case.kill_all(command)
 
 
 @kind(configurations=(PLAIN,), in_bucket=True)
 def bucket_identical_runs_race(case: Case) -> None:
     """Two identical runs at once, one with slow and lost answers."""
-    _bucket(case).proxy.fault = _slow_and_lossy(case)
-    case.may_leave_uploads = case.has_rivals = True
-    first = case.start()
-    case.pause(0, 3)
-    second = case.start()
-    case.finish(first)
-    case.finish(second)
-    _bucket(case).proxy.fault = None
 
-
-def _slow_and_lossy(case: Case) -> Callable[[Request], Action | None]:
     def fault(request: Request) -> Action | None:
         drawn = case.random.random()
         if "/release/" not in request.path or drawn > 0.3:
             return None
         return Action(resets=True) if drawn < 0.1 else Action(late=case.random.uniform(0.1, 3))
 
-    return fault
+    case.bucket.proxy.fault = fault
+    case.may_leave_uploads = case.has_rivals = True
+    first = case.start()
+    case.pause(0, 3)
+    second = case.start()
+    case.finish(first)
+    case.finish(second)
+    case.bucket.proxy.fault = None

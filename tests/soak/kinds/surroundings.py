@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from soak import processes
 from soak.case import Case, MissedError
-from soak.command import Ended
-from soak.kinds import kind
+from soak.kinds import enter, kind
 
 #: Linux' first way to limit a group's processes; the second is a file system of its own.
 _CONTROL_GROUPS = Path("/sys/fs/cgroup/pids")
@@ -39,7 +39,7 @@ def few_processes(case: Case) -> None:
     case.finish(case.start(wrapped_in=("sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh")))
 
 
-@kind(quick=True)
+@kind()
 def no_home(case: Case) -> None:
     """HOME is not set."""
     case.finish(case.start(settings={"HOME": None, "PREFECT_HOME": None}))
@@ -54,7 +54,7 @@ def home_missing(case: Case) -> None:
     case.finish(case.start(settings={"HOME": nowhere, "PREFECT_HOME": None, **names}))
 
 
-@kind(quick=True)
+@kind()
 def temporary_folder_missing(case: Case) -> None:
     """TMPDIR names a folder that does not exist."""
     case.finish(case.start(settings={"TMPDIR": str(case.site.folder / "nowhere")}))
@@ -70,7 +70,7 @@ def everything_read_only(case: Case) -> None:
 
 
 def _read_only_root(case: Case, writable: list[Path]) -> tuple[str, ...]:
-    """A mount namespace in which every disk but some folders is read-only."""
+    """Make a mount namespace in which every disk but some folders is read-only."""
     if os.getuid() != 0:
         raise MissedError("only root can mount")
     keep = " ".join(f"mount --bind {folder} {folder};" for folder in writable)
@@ -82,7 +82,7 @@ def _read_only_root(case: Case, writable: list[Path]) -> tuple[str, ...]:
     return ("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh")
 
 
-@kind(quick=True)
+@kind()
 def no_network(case: Case) -> None:
     """A network namespace in which not even the loopback interface is up."""
     if os.getuid() != 0:
@@ -90,41 +90,32 @@ def no_network(case: Case) -> None:
     case.finish(case.start(wrapped_in=("unshare", "--net")))
 
 
-@kind(quick=True)
-def standard_error_closed(case: Case) -> None:
-    """Standard error is closed from the start; what is said must be nowhere else, and the exit code must be right."""
-    case.finish(case.start(wrapped_in=("sh", "-c", 'exec "$@" 2>&-', "sh")))
-
-
-@kind()
-def standard_input_and_output_closed(case: Case) -> None:
-    """Standard input and output are closed from the start."""
-    case.finish(case.start(wrapped_in=("sh", "-c", 'exec "$@" <&- >&-', "sh")))
-
-
-@kind()
-def output_piped_to_head(case: Case) -> None:
-    """``microagg run | head -n 1``: the reader of standard output is gone before the end."""
-    case.finish(case.start(wrapped_in=("bash", "-c", 'set -o pipefail; "$@" | head -c 5', "bash")))
+#: Shells through which the command is started.
+_STREAMS = {
+    "standard-error-closed": (
+        "Standard error is closed from the start; the exit code must be right.",
+        ("sh", "-c", 'exec "$@" 2>&-', "sh"),
+    ),
+    "standard-input-and-output-closed": (
+        "Standard input and output are closed from the start.",
+        ("sh", "-c", 'exec "$@" <&- >&-', "sh"),
+    ),
+    "output-piped-to-head": (
+        "``microagg run | head -n 1``: the reader of standard output is gone before the end.",
+        ("bash", "-c", 'set -o pipefail; "$@" | head -c 5', "bash"),
+    ),
+    "standard-output-full": ("Standard output is a full disk.", ("sh", "-c", 'exec "$@" >/dev/full', "sh")),
+}
+for _name, (_says, _shell) in _STREAMS.items():
+    enter(_name, _says, lambda case, shell=_shell: case.finish(case.start(wrapped_in=shell)))
 
 
 @kind()
 def progress_piped_to_head(case: Case) -> None:
     """The reader of standard error is gone after the first line."""
     ended = case.finish(case.start(wrapped_in=("bash", "-c", '"$@" 2> >(head -n 1 >&2)', "bash")))
-    _no_sentence_is_fine(case, ended)
-
-
-def _no_sentence_is_fine(case: Case, ended: Ended) -> None:
-    """Nobody could have read it."""
-    if ended.code > 0 and not ended.sentences():
-        case.ended[-1] = Ended(ended.arguments, ended.code, ended.out, "microagg: unread\n", ended.seconds)
-
-
-@kind()
-def standard_output_full(case: Case) -> None:
-    """Standard output is a full disk."""
-    case.finish(case.start(wrapped_in=("sh", "-c", 'exec "$@" >/dev/full', "sh")))
+    if ended.code > 0 and not ended.sentences():  # nobody could have read one
+        case.ended[-1] = replace(ended, err="microagg: unread\n")
 
 
 @kind()
@@ -142,7 +133,7 @@ def open_umask(case: Case) -> None:
 
 
 def _is_for_all(path: Path, work: Path) -> bool:
-    """Whether others can read a file through all the folders from the work area down to it."""
+    """Tell whether others can read a file through all the folders from the work area down to it."""
     try:
         folders = [path, *(p for p in path.parents if p.is_relative_to(work))]
         return all(p.stat().st_mode & 0o055 for p in folders)
@@ -163,7 +154,7 @@ def link_in_the_output(case: Case) -> None:
         case.wrongs.append("published through a link to another folder")
 
     def unlink() -> None:
-        with case.reader.rest():
+        with case.reader.rest:
             link.unlink()
             case.reader.forget()
 
@@ -209,4 +200,5 @@ def clock_was_ahead(case: Case) -> None:
     command = case.start(settings=_clock(case.random.uniform(0.01, 20)))
     case.moment(command, *case.middle())
     case.kill_all(command)
+    case.finish(command)
     case.finish(case.start())

@@ -33,7 +33,7 @@ def init(
     """
     from microagg_core.errors import SpecError
     from microagg_core.profile.profile import WIDTH, profile_lines, profile_of
-    from microagg_core.profile.starting import left_to_decide, starter_of
+    from microagg_core.profile.starter import left_to_decide, starter_of
 
     if output.exists():
         raise SpecError(f"{output} exists already; remove it or choose another name with --output")
@@ -56,7 +56,7 @@ def schema(
 ) -> None:
     """Print the JSON schema of release.yaml."""
     from microagg_core.release.manifest import manifest_schema
-    from microagg_core.spec.loading import spec_schema
+    from microagg_core.spec.json_schema import spec_schema
 
     typer.echo(json.dumps(manifest_schema() if manifest else spec_schema(), indent=1))
 

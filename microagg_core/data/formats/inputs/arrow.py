@@ -49,7 +49,9 @@ class Arrow(InputFormat):
         first, end = stretch.place or (0, content.num_record_batches)
         try:
             for number in range(first, end):
-                yield from _checked(content.get_batch(number))
+                batch = content.get_batch(number)
+                batch.validate(full=True)  # to compute with buffers that are too short would end the process
+                yield from (batch.slice(start, BATCH_ROWS) for start in range(0, batch.num_rows, BATCH_ROWS))
         except (pa.ArrowException, OSError):
             raise DataError(
                 f"record batches {first} to {end - 1} of {shown(stretch.url)} cannot be read: the file is damaged or "
@@ -65,13 +67,6 @@ def _read(file: BinaryIO, url: str, fields: list[int] | None = None) -> pa.ipc.R
             f"{shown(url)} is not a readable Arrow file (truncated, or of another format); "
             "write it again or set input.format"
         ) from None
-
-
-def _checked(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Cut a record batch to a bounded size; to compute with buffers that are too short would end the process."""
-    batch.validate(full=True)
-    for start in range(0, batch.num_rows, BATCH_ROWS):
-        yield batch.slice(start, BATCH_ROWS)
 
 
 FORMAT = Arrow()

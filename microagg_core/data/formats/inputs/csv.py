@@ -15,11 +15,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 
 from microagg_core.data.formats.csv_bytes import RANGE_BYTES, CsvBytes, Quoting, even_ranges, has_plain_bytes
-from microagg_core.data.formats.options import CsvInput, compression_of, quoted
+from microagg_core.data.formats.options import DECIMAL, CsvInput, compression_of, quoted
 from microagg_core.data.formats.reading import (
     InputFormat,
     InputListing,
@@ -31,23 +30,10 @@ from microagg_core.data.formats.reading import (
 )
 from microagg_core.data.places import Input
 from microagg_core.errors import DataError, MicroaggError
-from microagg_core.store.inputs import input_file, input_files, open_input
+from microagg_core.store.inputs import input_file, open_input
 from microagg_core.store.urls import shown
 
-_ARROW_TYPES: dict[str, pa.DataType] = {
-    "text": pa.string(),
-    "bool": pa.bool_(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us"),
-    **{
-        name: getattr(pa, name)() for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-    },
-    "float32": pa.float32(),
-    "float64": pa.float64(),
-}
-#: What a type is called in a spec, by what pyarrow makes of the text.
-_SUGGESTED = {pa.int64(): "int64", pa.float64(): "float64", pa.bool_(): "bool", pa.date32(): "date"}
-_LEADING_ZERO = r"^\s*[-+]?0[0-9]"
+_ALIASES = {"text": "string", "date": "date32", "timestamp": "timestamp[us]"}
 
 
 def csv_type(name: str) -> pa.DataType:
@@ -56,54 +42,8 @@ def csv_type(name: str) -> pa.DataType:
     >>> csv_type("date"), csv_type("decimal(9, 2)")
     (DataType(date32[day]), Decimal128Type(decimal128(9, 2)))
     """
-    match = re.fullmatch(r"decimal\((\d+), ?(\d+)\)", name)
-    return pa.decimal128(int(match[1]), int(match[2])) if match else _ARROW_TYPES[name]
-
-
-def suggested_types(head: bytes, csv: CsvInput) -> dict[str, str]:
-    """Suggest types for columns of a CSV file, judged by its first lines.
-
-    ``head`` is the start of the file; its last line, which may be cut, is left out. Columns that look like
-    text are not in the answer, nor are numbers with leading zeros: they are codes. A file that cannot be read
-    gives no suggestion.
-
-    >>> suggested_types(b"id,age,since\\n007,41,2020-01-31\\n012,39,2021-12-01\\n", CsvInput())
-    {'age': 'int64', 'since': 'date'}
-    """
-    whole_lines = head[: head.rfind(b"\n") + 1]
-    try:
-        guessed = _read(whole_lines, csv, None)
-        texts = _read(whole_lines, csv, dict.fromkeys(guessed.column_names, pa.string()))
-    except (pa.ArrowException, ValueError, LookupError):
-        # Their messages may quote the file.
-        return {}
-    return {
-        field.name: name
-        for field, text in zip(guessed.schema, texts.columns, strict=True)
-        if (name := _name_of(field.type)) and not _are_codes(text)
-    }
-
-
-def _read(head: bytes, csv: CsvInput, types: dict[str, pa.DataType] | None) -> pa.Table:
-    return pa.csv.read_csv(
-        pa.BufferReader(head),
-        read_options=pa.csv.ReadOptions(encoding=csv.encoding),
-        parse_options=pa.csv.ParseOptions(delimiter=csv.delimiter, newlines_in_values=True),
-        convert_options=pa.csv.ConvertOptions(
-            null_values=list(csv.null_words),
-            strings_can_be_null=types is None,
-            column_types=types,
-            decimal_point=csv.decimal_mark,
-        ),
-    )
-
-
-def _name_of(kind: pa.DataType) -> str | None:
-    return "timestamp" if pa.types.is_timestamp(kind) else _SUGGESTED.get(kind)
-
-
-def _are_codes(texts: pa.ChunkedArray) -> bool:
-    return bool(pc.any(pc.match_substring_regex(texts, _LEADING_ZERO)).as_py())
+    match = DECIMAL.fullmatch(name)
+    return pa.decimal128(int(match[1]), int(match[2])) if match else pa.type_for_alias(_ALIASES.get(name, name))
 
 
 #: Fetched at a time: more than who reads asks for, as a store takes its time to answer.
@@ -126,11 +66,7 @@ class CsvText(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer with the next bytes; with fewer at the end alone.
-
-        Raises:
-            DataError: the file cannot be unpacked.
-        """
+        """Fill a buffer with the next bytes; with fewer at the end alone."""
         n = len(buffer)
         while len(self._held) < n and self._at < self._end:
             got = self._read(min(max(n, self._n_fetched), self._end - self._at))
@@ -154,8 +90,6 @@ _BLOCK_BYTES = 4 * 2**20
 _HEADER_BYTES = 2**16
 #: Text becomes as much smaller, about, when it is compressed.
 _TIMES_COMPRESSED = 4
-#: Enough of a file to judge its types by.
-_HEAD_BYTES = 1 << 20
 
 _ROW = re.compile(r"Row #(\d+)")
 _COLUMN = re.compile(r"In CSV column #(\d+)")
@@ -243,10 +177,6 @@ class Csv(InputFormat):
         numbered = tuple(InputPart(number, stretches) for number, stretches in enumerate(parts))
         return dataclasses.replace(listing, parts=numbered)
 
-    def with_guessed_types(self, source: Input) -> Input:
-        dialect = source.csv.model_copy(update={"types": _guessed(source)})
-        return source.model_copy(update={"csv": dialect})
-
     def starter_options(self, source: Input) -> str:
         return _dialect_lines(source.csv)
 
@@ -285,7 +215,9 @@ def _header(file: BinaryIO, url: str, source: Input) -> list[str]:
     moment would be aborted by it.
     """
     start = io.BufferedReader(CsvText(file, url, n_fetched=_HEADER_BYTES))
-    with io.TextIOWrapper(start, encoding=_without_mark(source.csv.encoding), newline="") as text:
+    # With or without a byte order mark, as Arrow reads it.
+    encoding = "utf-8-sig" if codecs.lookup(source.csv.encoding).name == "utf-8" else source.csv.encoding
+    with io.TextIOWrapper(start, encoding=encoding, newline="") as text:
         try:
             lines = csv.reader(text, delimiter=source.csv.delimiter)
             return next(line for line in lines if line)
@@ -293,11 +225,6 @@ def _header(file: BinaryIO, url: str, source: Input) -> list[str]:
             raise DataError(f"{shown(url)}: the file is empty; a CSV file needs a header line") from None
         except (csv.Error, UnicodeError) as error:
             raise _error(error, Stretch(url), source, []) from None
-
-
-def _without_mark(encoding: str) -> str:
-    """Name the encoding that reads a file with or without a byte order mark, as Arrow does."""
-    return "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
 
 
 def _parsed(
@@ -360,15 +287,6 @@ def _line(stretch: Stretch, source: Input, number: int) -> int:
         with contextlib.suppress(MicroaggError), open_input(stretch.url, source.storage_options) as file:
             return CsvBytes(file, source.csv).line_of(_start(stretch), number)
     return number
-
-
-# --- What a file's first lines suggest, and what a starter spec says of a dialect -----------------------------
-
-
-def _guessed(source: Input) -> dict[str, str]:
-    first = input_files(source.url, source.storage_options)[0]
-    with open_input(first.url, source.storage_options) as file:
-        return suggested_types(CsvText(file, first.url).read(_HEAD_BYTES), source.csv)
 
 
 def _dialect_lines(dialect: CsvInput) -> str:

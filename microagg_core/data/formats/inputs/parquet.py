@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import BinaryIO
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pyarrow.parquet as pq
 
-from microagg_core.data.formats.reading import BATCH_ROWS, PART_BYTES, InputFormat, Place, Stretch
+from microagg_core.data.formats.reading import BATCH_ROWS, PART_BYTES, InputFormat, Place, Stretch, ahead
 from microagg_core.data.places import Input
 from microagg_core.errors import DataError
 from microagg_core.store.urls import shown
@@ -37,6 +36,9 @@ class Block:
     wanted: int
     data: bytes = b""
 
+    def has(self, start: int, end: int) -> bool:
+        return self.start <= start < end <= self.end
+
 
 def blocks_of(meta: pq.FileMetaData, group: int, columns: Iterable[str]) -> list[Block]:
     """List where the columns of a row group lie, neighbours as one; nothing where they are too large to be held."""
@@ -57,11 +59,7 @@ def blocks_of(meta: pq.FileMetaData, group: int, columns: Iterable[str]) -> list
 
 
 class FileAhead(io.RawIOBase):
-    """A file whose row groups are fetched one ahead of what is read; whatever else is asked for, it fetches then.
-
-    Args:
-        file: open for reading.
-    """
+    """A file whose row groups are fetched one ahead of what is read; whatever else is asked for, it fetches then."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._lock = file, Lock()
@@ -70,16 +68,15 @@ class FileAhead(io.RawIOBase):
         start = max(0, self._size - _FOOTER_BYTES)
         self._footer = Block(start, self._size, 0, self._fetched(start, self._size))
         self._held: list[Block] = []
-        self._waiting: deque[list[Block]] = deque()
-        self._next: Future[list[Block]] | None = None
-        self._next_blocks: list[Block] = []
-        self._thread: ThreadPoolExecutor | None = None
+        self._coming: deque[list[Block]] = deque()
+        self._arriving: Generator[list[Block]] = ahead(self._filled, [])
 
     def expect(self, groups: Sequence[list[Block]]) -> None:
         """Name row groups to be read, in order; a single one is fetched at once, of several each in its turn."""
-        self._waiting.extend(group for group in groups if group)
-        if len(self._waiting) == 1:
-            self._go_on()
+        self._coming.extend(group for group in groups if group)
+        self._arriving = ahead(self._filled, tuple(self._coming), 2)
+        if len(self._coming) == 1:
+            self._take()
 
     def read(self, size: int = -1) -> bytes:
         start = self._position
@@ -90,7 +87,7 @@ class FileAhead(io.RawIOBase):
     def _expected(self, start: int, end: int) -> bytes:
         """Take bytes from what is held or on its way; none where that is not all of them."""
         while (block := self._holding(start, end)) is None:
-            if not self._is_coming(start, end):
+            if not any(block.has(start, end) for group in self._coming for block in group):
                 return b""
             self._take()
         block.wanted -= end - start
@@ -100,30 +97,16 @@ class FileAhead(io.RawIOBase):
         return data
 
     def _holding(self, start: int, end: int) -> Block | None:
-        blocks = (self._footer, *self._held)
-        return next((block for block in blocks if block.start <= start < end <= block.end), None)
-
-    def _is_coming(self, start: int, end: int) -> bool:
-        coming = (self._next_blocks, *self._waiting)
-        return any(block.start <= start < end <= block.end for group in coming for block in group)
+        return next((block for block in (self._footer, *self._held) if block.has(start, end)), None)
 
     def _take(self) -> None:
-        """Hold the next row group, and have the one behind it fetched."""
-        if self._next is None:
-            self._go_on()
-        assert self._next is not None
-        arrived = self._next.result()
-        self._next, self._next_blocks = None, []
+        """Hold the next row group, while the one behind it is fetched."""
+        self._coming.popleft()
+        arrived = next(self._arriving)
         self._held += arrived
-        while sum(len(block.data) for block in self._held) > MOST_BYTES + sum(len(one.data) for one in arrived):
+        n_arrived = sum(len(block.data) for block in arrived)
+        while sum(len(block.data) for block in self._held) > MOST_BYTES + n_arrived:
             self._held.pop(0)  # a column that nobody read after all
-        self._go_on()
-
-    def _go_on(self) -> None:
-        if self._waiting:
-            self._thread = self._thread or ThreadPoolExecutor(1)
-            self._next_blocks = self._waiting.popleft()
-            self._next = self._thread.submit(self._filled, self._next_blocks)
 
     def _filled(self, blocks: list[Block]) -> list[Block]:
         for block in blocks:
@@ -150,8 +133,7 @@ class FileAhead(io.RawIOBase):
 
     def close(self) -> None:
         if not self.closed:
-            if self._thread is not None:
-                self._thread.shutdown(wait=False, cancel_futures=True)
+            self._arriving.close()
             self._held.clear()
             self._file.close()
         super().close()

@@ -16,6 +16,7 @@ import pyarrow.ipc
 
 from microagg_core.data.formats.writing import BATCH_ROWS, ReaderCode, ReleasedFormat, pandas_frames
 from microagg_core.data.tables.hashing import one_array
+from microagg_core.data.tables.types import is_text
 
 
 class ArrowRelease(ReleasedFormat):
@@ -124,7 +125,7 @@ def _same_start(has: pa.Buffer, should: pa.Buffer) -> bool:
 
 def _nothing(kind: pa.DataType) -> pa.Scalar:
     """A value whose bits are zero, or a text without length."""
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if is_text(kind):
         return pa.scalar("", kind)
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return pa.scalar(b"", kind)

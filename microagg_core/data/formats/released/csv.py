@@ -15,6 +15,7 @@ import pyarrow.csv
 
 from microagg_core.data.formats.options import CsvOutput
 from microagg_core.data.formats.writing import ReaderCode, ReleasedFormat, SaysFormat
+from microagg_core.data.tables.types import is_bytes, is_text
 from microagg_core.errors import InternalError
 
 _BLOCK_BYTES = 8 * 2**20
@@ -95,8 +96,7 @@ data <- do.call(rbind, lapply(files, read))
         return {"format": self.name, "csv": self.dialect}
 
     def refusal(self, kind: pa.DataType) -> str | None:
-        is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
-        return "bytes, which CSV cannot carry; use parquet" if is_bytes else None
+        return "bytes, which CSV cannot carry; use parquet" if is_bytes(kind) else None
 
     def released_form(self, table: pa.Table) -> pa.Table:
         return escape_formulas(table) if self.dialect.formulas == "escape" else table
@@ -147,7 +147,7 @@ def escape_formulas(table: pa.Table) -> pa.Table:
     ["'=1+1", 'a']
     """
     for position, column in enumerate(table.columns):
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        if is_text(column.type):
             runs = pc.match_substring_regex(column, _FORMULA_START)
             escaped = pc.binary_join_element_wise(pa.scalar("'", column.type), column, pa.scalar("", column.type))
             table = table.set_column(position, table.field(position), pc.if_else(runs, escaped, column))

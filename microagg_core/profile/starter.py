@@ -1,0 +1,192 @@
+"""A commented release spec to start from: everything that a file tells, and a list of what it does not.
+
+Every column stands under ``to_decide``, which the spec's checks refuse until it is empty, with a proposal. Proposals
+become roles only for who asks for that, below a line that says where they come from.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from microagg_core.data.formats import released_names
+from microagg_core.data.formats.options import quoted
+from microagg_core.data.formats.reading import input_format
+from microagg_core.group.algorithms import algorithms
+from microagg_core.profile.profile import FileProfile, held, notes
+from microagg_core.profile.proposals import BLOCKING, IDENTIFIERS, QUASI, STARTER_K, RoleProposal, meanings_of
+from microagg_core.spec.release import Output
+from microagg_core.store.urls import basename, is_local, local_path
+
+#: The roles as a spec lists them, with what each does.
+ROLES = {
+    "identifiers": "name a person or firm: dropped",
+    "quasi_identifiers": "known from outside, numbers or dates: microaggregated together; at least one",
+    "blocking": "known from outside and kept exactly, from general to fine",
+    "confidential": "released as they are",
+    "drop": "not released, not looked at",
+}
+#: Below this the dearer ways of grouping take seconds.
+_SMALL = 5_000
+_DAY_IN_A_NAME = re.compile(r"(?<![0-9])(19|20)[0-9]{2}-?(0[1-9]|1[0-2])-?(0[1-9]|[12][0-9]|3[01])(?![0-9])")
+_ACCEPTED = (
+    "PROPOSED BY A PROGRAM: the roles below come from names and values of the columns alone, and nobody has read them.",
+    "Read every reason, move what is wrong, and then take these lines out.",
+)
+
+
+def starter_of(profile: FileProfile, data: str, spec: Path, is_accepted: bool = False) -> str:
+    """Write a release spec for the profiled file or files at ``data``, to be put at ``spec``, which the user completes.
+
+    Proposals are comments, or accepted, as roles. The release has the format of the input, if releases are made in it.
+    """
+    form, url = input_format(profile.source), data
+    if is_local(data):  # the spec's paths start at its own folder
+        url = Path(os.path.relpath(local_path(data), spec.resolve().parent)).as_posix()
+    storage = profile.source.storage_options
+    unit, about_unit = _unit(profile)
+    remarks = [*(_ACCEPTED if is_accepted else ()), *_about_input(profile), *about_unit, *_hints(profile)]
+    return _TEMPLATE.format(
+        n_columns=len(profile.proposals),
+        remarks="".join(f"# {line}\n" for line in remarks),
+        algorithms=", ".join(algorithms()),
+        k=STARTER_K,
+        name=quoted(_series_name(url)),
+        url=quoted(url),
+        format=profile.source.format,
+        options=(f"  storage_options: {json.dumps(storage)}\n" if storage else "")
+        + form.starter_options(profile.source),
+        output_format=form.name if form.name in released_names() else Output.model_fields["format"].default,
+        roles="\n".join(_role_lines(profile.proposals, is_accepted)),
+        unit=f"[{', '.join(map(quoted, unit))}]" if unit else "row",
+        missing="separate" if any(column.missing for column in profile.with_role(QUASI)) else "error",
+    )
+
+
+def _role_lines(proposals: Sequence[RoleProposal], is_accepted: bool) -> Iterator[str]:
+    # Blocking columns go from general to fine.
+    in_order = sorted(proposals, key=lambda one: one.column.distinct if one.role == BLOCKING else 0)
+    if not is_accepted:
+        yield "  # to decide: move every column from here to the list that fits, then take to_decide out."
+        yield "  to_decide:"
+        order = list(ROLES)
+        yield from _column_lines(sorted(in_order, key=lambda one: order.index(one.role)), "propose {} ({})")
+    for role, what in ROLES.items():
+        own = [proposal for proposal in in_order if proposal.role == role] if is_accepted else []
+        start = f"  {role}:" if own else f"  {role}: []"
+        yield f"{start:<25} # {what}"
+        yield from _column_lines(own, "{1}")
+
+
+def _column_lines(proposals: Sequence[RoleProposal], form: str) -> Iterator[str]:
+    width = max((len(quoted(proposal.column.name)) for proposal in proposals), default=0)
+    for proposal in proposals:
+        column = proposal.column
+        holds = dict.fromkeys([re.sub(r"[^ -~]", "?", held(column)), *notes(column)])
+        why = form.format(proposal.role, proposal.reason)
+        yield f"    - {quoted(column.name):<{width}}    # {'; '.join(holds)}: {why}"
+
+
+def _series_name(url: str) -> str:
+    stem = basename(url).split(".")[0] or "release"
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("-_")[:64] or "release"
+
+
+def _about_input(profile: FileProfile) -> list[str]:
+    rows = f"{profile.n_rows:,}" if profile.is_counted else f"about {profile.n_rows:,}"
+    lines = [f"{rows} rows; profiled: {profile.looked_at}. Ranges leave out the outermost hundredth and are rounded."]
+    return [*lines, *([f"Encoding: {profile.encoding_reason}."] if profile.encoding_reason else [])]
+
+
+def _unit(profile: FileProfile) -> tuple[tuple[str, ...], list[str]]:
+    """Find the column that tells units apart, and say what to know of identifiers that repeat."""
+    ids = profile.with_role(IDENTIFIERS)
+    single = [column for column in ids if column.unique == 1 and not column.missing]
+    repeated = [column for column in ids if column.unique < 1]
+    numbered = [column for column in repeated if column.is_numeric or "id" in meanings_of(column.name)]
+    names = ", ".join(quoted(column.name) for column in repeated)
+    if repeated and single:
+        return (single[0].name,), [
+            f"Unit: values of {names} repeat, as numbers of households do; k counts {quoted(single[0].name)}."
+        ]
+    if numbered:
+        most = max(numbered, key=lambda column: column.distinct)
+        what = f"{quoted(most.name)} has {most.distinct:,} values in {most.records:,} records"
+        return (most.name,), [
+            f"Unit: {what}. If each is one person or firm with several rows,",
+            "a run refuses them, as k counts units: make one row of each. If not, write unit: row.",
+        ]
+    if repeated:
+        return (), [
+            f"Unit: values of {names} repeat, which a run refuses, as an identifier is of one person or firm.",
+            "If each row is a person or firm of its own all the same, drop them; else name what tells units apart.",
+        ]
+    return tuple(column.name for column in single[:1]), []
+
+
+def _hints(profile: FileProfile) -> list[str]:
+    few = "Algorithm: so few records take algorithm: best and refine: thorough in seconds, and lose less."
+    day = "Series: the file's name holds a day. With {date} in its place each night reads its own; see series below."
+    has_day = _DAY_IN_A_NAME.search(basename(profile.source.url))
+    return [few] * (profile.n_rows <= _SMALL) + [day] * bool(has_day)
+
+
+def left_to_decide(profile: FileProfile) -> list[str]:
+    """Say what keeps even accepted proposals from being a spec that a plan takes."""
+    ids = profile.with_role(IDENTIFIERS)
+    repeats = any(column.unique < 1 for column in ids) and not any(column.unique == 1 for column in ids)
+    lacking = (
+        [] if profile.with_role(QUASI) else ["no column is proposed for quasi_identifiers, which take at least one"]
+    )
+    return [*lacking, *([" ".join(_unit(profile)[1])] if repeats else [])]
+
+
+_TEMPLATE = """\
+# A release spec to start from, made from the input's {n_columns} columns. Give each a role under roles, look over the
+# rest, and see what a release would do:  microagg plan release.yaml
+{remarks}
+name: {name}
+id: date                  # one release a day, named after it; or an id of your own
+seed: 0
+k: {k}                      # least number of people or firms that share a combination: yours to decide
+algorithm: mdav           # one of {algorithms}
+refine: fast              # improve its groups: off, fast or thorough
+
+input:
+  url: {url}
+  format: {format}
+{options}output:
+  url: release            # where releases are published; s3://bucket/prefix works the same
+  format: {output_format}
+  # sign: {{key_file: release.key}}   # sign each release, for those who get it; microagg keys release makes the key
+work:
+  url: work               # a private place, not inside the output: staged rows, then audits
+
+roles:
+{roles}
+
+unit: {unit:<20}# is one row one person or firm? If not, name the column(s) that tell them apart
+blocks:
+  undersized: merge       # blocking values with fewer than k: merge, suppress or error
+missing: {missing:<17}# quasi-identifiers without a value: error, or separate
+# rounding:               # means have their column's type, floats one decimal more than the input, unless it says else
+#   a_column: 0.5         # a step; or type, for all digits; or none, for the mean as it is, as float64
+
+# analyses: [income ~ age + education]    # what you would ask of the data: compared before and after, for you alone
+
+# series:                 # to release the same people or firms again, which is refused otherwise; needs a unit
+#   mode: atoms           # groups stay together for ever; or disjoint: everybody is released once
+#   leavers: withhold     # a group that lost somebody waits until it is whole again; or ghosts, decoys
+#   key_file: series.key  # a secret of at least 16 bytes, chmod 600; or MICROAGG_SERIES_KEY in the environment
+
+# about:                  # what receivers read beside the data; it is published as it stands
+#   title: People and their incomes
+#   publisher: ..         # and contact, licence (CC-BY-4.0), url, citation, keywords, period, geography
+#   columns:
+#     a_column: {{label: Yearly income, unit: EUR, description: before taxes}}
+
+# cluster: local          # or none, an address, ssh, slurm, kubernetes; without it, the input's size decides
+"""
