@@ -125,12 +125,12 @@ def _plain(row: Any) -> tuple[Any, ...]:
 def assert_read(folder: Path, place: Path, change: Callable[[str, str], str] = lambda code, _: code) -> None:
     """Run the code of every tool that is here at a place, and compare what it reads with the files."""
     expected = rows_of(truth(folder))
-    for tool in PLAIN:
+    for tool, to_rows in PLAIN.items():
         if importlib.util.find_spec(tool.lower()) is None:
             continue
         names: dict[str, Any] = {}
         with contextlib.chdir(place):
-            exec(f"{change(snippet(folder, tool), tool)}{PLAIN[tool]}", names)
+            exec(f"{change(snippet(folder, tool), tool)}{to_rows}", names)
         assert [_plain(row) for row in names["rows"]] == expected, tool
 
 
