@@ -141,7 +141,7 @@ FAULTS = (
           "tests/integration/test_ghosts.py tests/integration/test_night_gate.py"),
     Fault("series", "a sum about k-1 units passes", "return smallest if smallest < k else None",
           "return smallest if smallest < k - 1 else None",
-          "microagg_core/series tests/property tests/integration/test_night_gate.py -k 'pair or cut or weakest'"),
+          "microagg_core/series tests/property/test_series_digests.py -k pair or cut or weakest"),
     Fault("series", "files of the night that is needed are cleared",
           "if (night := night_of(name)) is not None and night <= head.night]",
           "if (night := night_of(name)) is not None]", f"{_LEDGER} tests/integration/test_nights.py"),
