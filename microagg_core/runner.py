@@ -87,11 +87,7 @@ class Damage:
 
 
 def run_task(task: Task) -> Receipt | Damage:
-    """Do a task, or find its receipt.
-
-    Raises:
-        MicroaggError: always one of ours; see :func:`microagg_core.errors.sanitized`.
-    """
+    """Do a task, or find its receipt."""
     try:
         step = steps()[task.step]
         if not step.is_gate:
@@ -127,12 +123,7 @@ def _keep_what_is_loaded() -> None:
 
 
 def run_upload(upload: tuple[Store, Upload]) -> None:
-    """Copy one checked file to the output.
-
-    Raises:
-        DamagedWorkError: what the gate checked is not there any more.
-        MicroaggError: any other trouble.
-    """
+    """Copy one checked file to the output."""
     output, what = upload
     try:
         upload_part(output, what)
@@ -156,11 +147,7 @@ def run_look(part: tuple[Store, PartEntry]) -> bool:
 
 
 def run_scan(scan: Scan) -> Place:
-    """Look where a stretch of the input may be cut.
-
-    Raises:
-        MicroaggError: it cannot be read.
-    """
+    """Look where a stretch of the input may be cut."""
     source, stretch = scan
     try:
         return input_format(source).scan(stretch, source)

@@ -6,13 +6,14 @@ import signal
 from covering import pytest_addoption, pytest_collection_modifyitems, pytest_configure
 from inputs.added_modules import add_module
 from inputs.eleven_companies import companies
-from releasing.parts import output, work
+from releasing.parts import disk, output, work
 from servers.s3_server import _moto_session, moto_server, s3_bucket, s3_environment, s3_server, storage_place
 
 __all__ = [
     "_moto_session",
     "add_module",
     "companies",
+    "disk",
     "moto_server",
     "output",
     "pytest_addoption",

@@ -47,8 +47,9 @@ from microagg_core.store.urls import shown
 #: 1: one digest of spec, data and a version number, which tells nothing about what differs.
 FORMAT_VERSION = 2
 
-#: Of the portrait.
-PORTRAIT_FORMAT_VERSION = 1
+_RISK, _PORTRAIT = "risk.json", "portrait.json"
+#: Of documents with versions of their own.
+_VERSIONS = {_RISK: RISK_FORMAT_VERSION, _PORTRAIT: 1}
 
 #: Whether two releases were made from the same data; None where only their rows could tell.
 SameData = Literal[True, False, None]
@@ -118,28 +119,27 @@ def write_audit(
 
 def write_risk(work: Store, manifest: Manifest, risk: Risk) -> None:
     """Keep the risk of a published release: lines first, so that figures are never there without them."""
-    layout = AuditLayout(manifest.id, manifest.revision)
     # As Parquet, for there may be millions of labels.
-    work.put(layout.file("risk-labels.parquet"), _as_parquet(risk.labels))
-    work.put_json(layout.risk(), {**_belongs(RISK_FORMAT_VERSION, manifest), **risk.figures})
+    work.put(AuditLayout(manifest.id, manifest.revision).file("risk-labels.parquet"), _as_parquet(risk.labels))
+    keep_document(work, manifest, _RISK, risk.figures)
 
 
 def read_risk(work: Store, manifest: Manifest) -> dict[str, Any] | None:
     """Read the figures of risk of this very release; None where the audit has none."""
-    return _read_own(work, AuditLayout(manifest.id, manifest.revision).risk(), RISK_FORMAT_VERSION, manifest)
+    return read_document(work, manifest, _RISK)
 
 
 def write_portrait(work: Store, manifest: Manifest, portrait: Portrait) -> None:
     """Keep the portrait of a published release, without which its audit is whole too."""
-    document = {**_belongs(PORTRAIT_FORMAT_VERSION, manifest), "portrait": to_plain(portrait)}
+    document = {**_belongs(_PORTRAIT, manifest), "portrait": to_plain(portrait)}
     # On one line: with 200 columns there are 80,000 correlations.
     data = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    work.put(_portrait_name(manifest), data.encode())
+    work.put(AuditLayout(manifest.id, manifest.revision).file(_PORTRAIT), data.encode())
 
 
 def read_portrait(work: Store, manifest: Manifest) -> Portrait | None:
     """Read the portrait of this very release; None where the audit has none."""
-    document = _read_own(work, _portrait_name(manifest), PORTRAIT_FORMAT_VERSION, manifest)
+    document = read_document(work, manifest, _PORTRAIT)
     try:
         return None if document is None else from_plain(Portrait, document.get("portrait"))
     except ValueError:  # damaged, which is as if it were not there
@@ -147,33 +147,24 @@ def read_portrait(work: Store, manifest: Manifest) -> Portrait | None:
 
 
 def keep_document(work: Store, manifest: Manifest, name: str, document: dict[str, Any]) -> None:
-    """Keep something else about a published release, under a name of its own."""
+    """Keep something about a published release, under a name of its own."""
     layout = AuditLayout(manifest.id, manifest.revision)
-    work.put_json(layout.file(name), {**_belongs(FORMAT_VERSION, manifest), **document})
+    work.put_json(layout.file(name), {**_belongs(name, manifest), **document})
 
 
 def read_document(work: Store, manifest: Manifest, name: str) -> dict[str, Any] | None:
     """Read what was kept about this very release under a name; None where nothing was."""
-    return _read_own(work, AuditLayout(manifest.id, manifest.revision).file(name), FORMAT_VERSION, manifest)
-
-
-def _portrait_name(manifest: Manifest) -> str:
-    return AuditLayout(manifest.id, manifest.revision).file("portrait.json")
-
-
-def _belongs(version: int, manifest: Manifest) -> dict[str, Any]:
-    """Mark a document as that of a release."""
-    return {"format_version": version, "manifest": sha256_hex(manifest.to_bytes())}
-
-
-def _read_own(work: Store, name: str, version: int, manifest: Manifest) -> dict[str, Any] | None:
-    """Read a document of this very release; None where there is none."""
     try:
-        document = json.loads(work.read_if_there(name) or b"")
+        document = json.loads(work.read_if_there(AuditLayout(manifest.id, manifest.revision).file(name)) or b"")
     except ValueError:
         return None
-    is_ours = isinstance(document, dict) and _belongs(version, manifest).items() <= document.items()
+    is_ours = isinstance(document, dict) and _belongs(name, manifest).items() <= document.items()
     return document if is_ours else None
+
+
+def _belongs(name: str, manifest: Manifest) -> dict[str, Any]:
+    """Mark a document as that of a release."""
+    return {"format_version": _VERSIONS.get(name, FORMAT_VERSION), "manifest": sha256_hex(manifest.to_bytes())}
 
 
 def _as_parquet(table: pa.Table) -> bytes:
@@ -198,9 +189,6 @@ def find_published(work: Store, output: Store, origin: Origin, identity: str, ma
 
     Before the survey, ``origin`` knows the input's files alone: other files may hold the same rows, so they decide
     nothing. What was made elsewhere, or before its audit was written, is recognised by its bytes when it is published.
-
-    Raises:
-        StorageError: the id is taken by a release of something else and may not be replaced.
     """
     committed = committed_manifests(output, identity)
     if not committed:
@@ -239,11 +227,7 @@ _NEWEST = 8
 
 
 def prune_audit(spec: ReleaseSpec, now: datetime.datetime | None = None) -> int:
-    """Remove what is older than ``work.keep.audit_days`` and not needed; return how many files.
-
-    Raises:
-        StorageError: work area or output cannot be read or written.
-    """
+    """Remove what is older than ``work.keep.audit_days`` and not needed; return how many files."""
     days = spec.work.keep.audit_days
     if days is None:
         return 0

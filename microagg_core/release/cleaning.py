@@ -47,11 +47,7 @@ class Running:
         self._signing = threading.Lock()
 
     def begin(self, run: Run) -> None:
-        """The run is known now, and alive.
-
-        Raises:
-            StorageError: the work area cannot be written.
-        """
+        """The run is known now, and alive."""
         self._run = run
         _sign(run, ended=False, process=self._process)
 

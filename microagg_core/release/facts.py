@@ -30,9 +30,6 @@ _ROLE_OF = {"quasi_identifiers": "quasi_identifier", "blocking": "blocking", "co
 def release_id(spec: ReleaseSpec, now: datetime.datetime, given: str | None = None) -> str:
     """The id of a release made now.
 
-    Raises:
-        SpecError: the given id cannot be the name of a release.
-
     >>> from types import SimpleNamespace as Spec
     >>> release_id(Spec(id="date"), datetime.datetime(2026, 11, 18))
     '2026-11-18'

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     BaseModel,
@@ -60,11 +60,18 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    #: Fields that are left out where they say nothing: manifests from before they were told come out as they were.
+    _said_only: ClassVar[frozenset[str]] = frozenset()
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in plain(self).items() if value is not None or name not in self._said_only}
 
 
 class ColumnEntry(_Model):
     """A released column: its name, its Arrow type as text, and its role."""
 
+    _said_only = frozenset({"claims"})
     name: str = Field(min_length=1)
     type: str = Field(min_length=1)
     role: Literal["quasi_identifier", "blocking", "confidential"]
@@ -75,10 +82,6 @@ class ColumnEntry(_Model):
     def is_mean(self) -> bool:
         """Tell whether its values are means of groups, which keep the mean of all."""
         return self.role == "quasi_identifier" and (self.claims is None or Claim.MEAN_KEPT in self.claims)
-
-    @model_serializer(mode="wrap")
-    def _as_written(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {name: value for name, value in plain(self).items() if value is not None}
 
 
 class AlgorithmEntry(_Model):
@@ -126,6 +129,7 @@ class PageEntry(_Model):
 class SeriesEntry(_Model):
     """What a release promises together with the others of its series."""
 
+    _said_only = frozenset({"ghosts"})
     mode: Literal["disjoint", "atoms", "rotation", "independent"]
     guarantee: Literal["trace", "trace+changes"] | None = None
     #: The releases of the series before this one.
@@ -135,11 +139,6 @@ class SeriesEntry(_Model):
     #: Released units that had left: how many, where that is k or more and at least k away from every number that the
     #: series told before; not there where none can be.
     ghosts: Annotated[int, Field(ge=2)] | Literal["not told"] | None = None
-
-    @model_serializer(mode="wrap")
-    def _as_written(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Manifests from before it was told have to come out as they were.
-        return {name: value for name, value in plain(self).items() if name != "ghosts" or value is not None}
 
 
 class ProtectEntry(_Model):
@@ -155,6 +154,7 @@ class ProtectEntry(_Model):
 class ReleaseFacts(_Model):
     """Everything a manifest says but for the revision and the parts, which publishing settles."""
 
+    _said_only = frozenset({"about"})
     name: str
     id: str
     created: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|\+00:00)$")
@@ -199,11 +199,6 @@ class ReleaseFacts(_Model):
         if (self.csv is not None) != (self.format == "csv"):
             raise ValueError("a CSV release has a dialect, and no other has one")
         return self
-
-    @model_serializer(mode="wrap")
-    def _as_written(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Manifests from before there was a word about them have to come out as they were.
-        return {name: value for name, value in plain(self).items() if name != "about" or value is not None}
 
     @property
     def key_columns(self) -> tuple[str, ...]:
@@ -280,11 +275,7 @@ class Manifest(ReleaseFacts):
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str) -> Manifest:
-        """Read a manifest; ``where`` is its URL, for the message.
-
-        Raises:
-            StorageError: it is damaged, or written by a later version.
-        """
+        """Read a manifest; ``where`` is its URL, for the message."""
         try:
             value = json.loads(data, object_pairs_hook=_each_once)
             version = value.get("format_version") if isinstance(value, dict) else None

@@ -41,9 +41,6 @@ def pages_for(manifest: Manifest, pages_of: PagesOf, attempt: str) -> tuple[tupl
     """Make the pages of a release that is about to be published, and a sentence on each that cannot be made.
 
     Nothing is written yet.
-
-    Raises:
-        InternalError: one of them is empty, or has a name that no page may have.
     """
     pages = sorted(pages_of(manifest).items())
     left_out = [

@@ -56,11 +56,7 @@ def read_pieces(work: Store, pieces: Sequence[Piece]) -> list[bytes]:
 
 
 def read_ranges(work: Store, ranges: Sequence[Range], checksum_of: Callable[[bytes], int | str]) -> list[bytes]:
-    """Read ranges of objects, in their order; looks at all of them before it tells which are damaged.
-
-    Raises:
-        DamagedWorkError: naming the makers of all that are gone or not what was written.
-    """
+    """Read ranges of objects, in their order; looks at all of them before it tells which are damaged."""
     try:
         contents = _read_together(work, ranges)
     except TransientStorageError:  # a store that does not answer is not asked again

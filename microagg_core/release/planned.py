@@ -107,9 +107,6 @@ def route_batch(
     """Find the stratum of each record that takes part by the hash of its key, under the seed of the routes' hashes.
 
     Unless ``all_known``, records whose key has no route have no stratum.
-
-    Raises:
-        DataError: a key that was not there when the input was surveyed.
     """
     table = batch.table
     ticks, missing = encoding.ticks([table[kind.name] for kind in context.kinds])

@@ -32,11 +32,7 @@ from microagg_core.spec.release import ReleaseSpec
 
 
 def refuse_unwise(spec: ReleaseSpec, survey: Survey) -> None:
-    """Stop for what looks unwise until the spec acknowledges it by name.
-
-    Raises:
-        DataError: what confidential columns would disclose.
-    """
+    """Stop for what looks unwise until the spec acknowledges it by name."""
     problems = [one.refusal() for one in survey.disclosures if one.is_refused and not is_acknowledged(spec, one)]
     if problems:
         raise DataError("\n".join(problems))
@@ -56,9 +52,6 @@ def refuse_identifying_labels(schema: FileSchema, survey: Survey, keys: pa.Table
     """Stop where a blocking column names records rather than what they have in common.
 
     Arrivals of a night are few, and may each be alone with their blocking value: nights are not looked at.
-
-    Raises:
-        DataError: naming the column.
     """
     rows = survey.rows
     # No column has more values than there are keys.
@@ -75,11 +68,7 @@ def refuse_identifying_labels(schema: FileSchema, survey: Survey, keys: pa.Table
 
 
 def strata_of(spec: ReleaseSpec, schema: FileSchema, keys: pa.Table, hold_until: int | None = None) -> Strata:
-    """Turn counted keys into strata, as the spec wants them.
-
-    Raises:
-        DataError: as :func:`plan_strata`.
-    """
+    """Turn counted keys into strata, as the spec wants them."""
     released = {c.name: t for c, t in zip(schema.released, schema.released_types, strict=True)}
     blocks = spec.blocks
     rules = StrataRules(spec.k, blocks.undersized, blocks.labels, blocks.totals_known)
@@ -129,12 +118,7 @@ class FirstLook:
 
 
 def look_at(spec: ReleaseSpec, table: pa.Table) -> FirstLook:
-    """Survey some rows and plan their strata; nothing is written.
-
-    Raises:
-        SpecError: the spec's roles do not fit the columns.
-        DataError: a column cannot have its role.
-    """
+    """Survey some rows and plan their strata; nothing is written."""
     schema = resolve_schema(spec, table.schema)
     rough = usable_moments(schema, table.slice(0, BATCH_ROWS))
     context = Context(spec, table.schema, (InputPart(0, ()),), rough)

@@ -111,11 +111,7 @@ def is_whole(output: Store, name: str, entry: PartEntry | PageEntry) -> bool:
 
 
 def upload_part(output: Store, upload: Upload) -> None:
-    """Copy one part to the output, unless it is there. May be repeated at will.
-
-    Raises:
-        StorageError: the part is not what the gate checked, or a store failed.
-    """
+    """Copy one part to the output, unless it is there. May be repeated at will."""
     if is_whole(output, upload.target, upload.entry):
         return
     part = upload.part
@@ -240,11 +236,7 @@ def finish(
     output: Store, manifest: Manifest, *, already: bool, signing_key: SecretKey | None = None,
     pages_of: PagesOf = no_pages,
 ) -> Published:  # fmt: skip
-    """Do what follows a commit, as anybody may at any time: signature, pages, latest.json, clearing unnamed files.
-
-    Raises:
-        StorageError: signature, pages or latest.json could not be brought up to date.
-    """
+    """Do what follows a commit, as anybody may at any time: signature, pages, latest.json, clearing unnamed files."""
     layout = manifest.layout
     warnings: list[str] = []
     if signing_key is not None:

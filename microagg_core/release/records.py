@@ -68,9 +68,6 @@ def records_of_part(
         number: of the part.
         first_record: the record number of the part's first row.
         columns: to read.
-
-    Raises:
-        DataError: the part has not as many records as its marks.
     """
     part, marks = context.parts[number], work.read(MARKS) if work.has(MARKS) else None
     rows = 0

@@ -77,11 +77,7 @@ def is_withdrawn(output: Store, folder: str) -> bool:
 
 
 def read_tombstone(output: Store, folder: str) -> Tombstone | None:
-    """Read the tombstone of a revision, given by its folder ('' for the root); None where there is none.
-
-    Raises:
-        StorageError: it is damaged.
-    """
+    """Read the tombstone of a revision, given by its folder ('' for the root); None where there is none."""
     name = _tombstone_at(folder)
     data = output.read_if_there(name)
     if data is None:
@@ -264,10 +260,6 @@ def read_release(
 
     The URL may be a manifest, the folder of a revision, the folder of a release id (its newest revision is
     taken), or the root of an output (what ``latest.json`` names is taken).
-
-    Raises:
-        StorageError: there is no release, it was withdrawn, its manifest is damaged or that of another release; or,
-            unless links are followed, there is one on the way from the URL to the manifest.
     """
     options = storage_options or {}
     if basename(url) in (MANIFEST, LATEST):
@@ -333,9 +325,6 @@ def unnamed_files(output: Store, place: str = "") -> Iterator[str]:
     """List the files in folders of releases, or of one release or revision, that no manifest names.
 
     ``.unfinished`` ones too.
-
-    Raises:
-        StorageError: a manifest is damaged, or the output cannot be listed.
     """
     folders: dict[str, list[str]] = defaultdict(list)
     for name in output.list(place, unfinished=True):
@@ -362,21 +351,13 @@ def named_objects(manifest: Manifest, listed: Collection[str]) -> set[str]:
 
 
 def committed_manifests(output: Store, release_id: str) -> list[Manifest]:
-    """Read the manifests of an id's committed revisions, oldest first.
-
-    Raises:
-        StorageError: a manifest is damaged.
-    """
+    """Read the manifests of an id's committed revisions, oldest first."""
     revisions = reversed(committed_revisions_in(output, release_id))
     return [read_manifest(output, ReleaseLayout(release_id, revision)) for revision in revisions]
 
 
 def read_manifest(output: Store, layout: ReleaseLayout) -> Manifest:
-    """Read the manifest of a revision.
-
-    Raises:
-        StorageError: there is none, it is damaged, or it is that of another release.
-    """
+    """Read the manifest of a revision."""
     url = shown(output.url_of(layout.manifest()))
     manifest = Manifest.from_bytes(output.read(layout.manifest()), url)
     if manifest.layout != layout:

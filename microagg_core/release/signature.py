@@ -27,11 +27,7 @@ _KEY_CURE = "make a key with microagg keys, or with minisign -G"
 
 
 def read_signing_key(sign: Sign, environ: Mapping[str, str] = os.environ, field: str = "output.sign") -> SecretKey:
-    """Read the secret key that a spec names, opened with the password that the environment holds.
-
-    Raises:
-        SpecError: there is no such key, others can read it, or it does not open.
-    """
+    """Read the secret key that a spec names, opened with the password that the environment holds."""
     data = read_private(sign.key_file, f"{field}.key_file" if field == "output.sign" else field, _KEY_CURE)
     password = None if sign.password_variable is None else environ.get(sign.password_variable)
     if sign.password_variable is not None and password is None:
@@ -72,11 +68,7 @@ def sign_published(output: Store, manifest: Manifest, key: SecretKey, *, keeps_o
 
 
 def sign_at(url: str, storage_options: dict[str, Any], key: SecretKey, sha256: str) -> str:
-    """Sign the release at a URL, whose manifest has this digest; returns the URL of the signature.
-
-    Raises:
-        StorageError: it is another release by now, or the signature cannot be written.
-    """
+    """Sign the release at a URL, whose manifest has this digest; returns the URL of the signature."""
     release = read_release(url, storage_options, follow_links=False)
     if release.sha256 != sha256:
         raise StorageError(f"{shown(release.folder.url)} changed while it was verified; sign again")

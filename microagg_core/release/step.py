@@ -315,11 +315,7 @@ class Pieces:
         return piece
 
     def read(self, output: Output[T]) -> T:
-        """Read the only object of an output.
-
-        Raises:
-            DamagedWorkError: it is gone, or not what was written.
-        """
+        """Read the only object of an output."""
         return self.read_of(output, [self.piece(output)])[0]
 
     def read_all(self, output: Output[T]) -> list[T]:
@@ -362,11 +358,7 @@ class Work(Pieces):
         return _slices(self.task.sent, output)
 
     def contents(self, output: Rows, checksum_of: Callable[[bytes], int] = zlib.crc32) -> list[bytes]:
-        """Read the slices that the task is sent, all asked for at once.
-
-        Raises:
-            DamagedWorkError: an object in the work area is not what was written.
-        """
+        """Read the slices that the task is sent, all asked for at once."""
         ranges = [
             Range(
                 output.path(self.run.key, rows.step, part.maker, part.object),

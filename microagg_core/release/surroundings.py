@@ -28,11 +28,9 @@ from microagg_core.store.urls import shown
 
 
 def access_problem(spec: dict[str, Any], probe: str | None = None) -> tuple[str, str] | None:
-    """What is out of reach from here: the kind of error and its sentence; None where all is well.
+    """Name what is out of reach from here by the kind of error and its sentence; None where all is well.
 
-    Args:
-        spec: a release spec as plain values.
-        probe: an object that whoever asks has put into the work area.
+    ``probe`` is an object that whoever asks has put into the work area.
     """
     try:
         _reach(ReleaseSpec.model_validate(spec), probe)
@@ -71,11 +69,7 @@ def work_probe(spec: ReleaseSpec) -> Iterator[str | None]:
 
 
 def _reach(spec: ReleaseSpec, probe: str | None) -> None:
-    """Read a byte of the input, write and remove an object of the work area, look at the output.
-
-    Raises:
-        MicroaggError: one of them is out of reach.
-    """
+    """Read a byte of the input, write and remove an object of the work area, look at the output."""
     first = input_files(spec.input.url, spec.input.storage_options)[0]
     with open_input(first.url, spec.input.storage_options) as file:
         file.read(1)
@@ -92,9 +86,6 @@ def _reach(spec: ReleaseSpec, probe: str | None) -> None:
 def try_work_area(work: Store) -> None:
     """Write, list and remove an object of the work area, before there are rows that would have to stay.
 
-    Raises:
-        StorageError: one of these cannot be done, or versions of what is removed are kept.
-
     >>> try_work_area(Store("memory://work-area"))
     """
     probe = f"{PROBES}/{uuid.uuid4().hex}"
@@ -105,24 +96,20 @@ def try_work_area(work: Store) -> None:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a worker finds around it.
+    """What a worker finds around it."""
 
-    Args:
-        clock: seconds since 1970.
-        free_bytes: on the disk of its temporary files.
-        is_warm: whether it has the kernels that the release needs compiled.
-        seconds_out: what it took to write a megabyte to the work area; None where that is out of reach.
-        seconds_back: what it took to read it again.
-        variables: which variables of the environment that tell of credentials are set; never what they hold.
-        end_of_credentials: when those of the environment end, where they say.
-    """
-
+    #: Seconds since 1970.
     clock: float
+    #: On the disk of its temporary files.
     free_bytes: int
+    #: Whether it has the kernels that the release needs compiled.
     is_warm: bool
+    #: What it took to write a megabyte to the work area, and to read it again; None where that is out of reach.
     seconds_out: float | None
     seconds_back: float | None
+    #: Which variables of the environment that tell of credentials are set; never what they hold.
     variables: tuple[str, ...]
+    #: When those of the environment end, where they say.
     end_of_credentials: str | None
 
 
@@ -131,11 +118,7 @@ TOKEN, END = "AWS_SESSION_TOKEN", "AWS_CREDENTIAL_EXPIRATION"
 
 
 def surroundings(spec: dict[str, Any]) -> Surroundings:
-    """Look around; runs where the work will be done.
-
-    Args:
-        spec: a release spec as plain values.
-    """
+    """Look around, where the work of a release with this spec will be done."""
     release = ReleaseSpec.model_validate(spec)
     out: float | None = None
     back: float | None = None

@@ -32,7 +32,6 @@ from microagg_core.store.layout import MANIFEST, SIGNATURE
 from microagg_core.store.objects import Standing, Store, linked_folders, standing_of
 from microagg_core.store.urls import shown
 
-_CHUNK = 4 * 2**20
 #: More records than there can be: every combination stays below it, and so is counted.
 _MORE_THAN_ANY = 2**62
 
@@ -158,9 +157,6 @@ def recounted(folder: Store, manifest: Manifest, counter: CombinationCounter) ->
     """Count again, exactly, how many combinations have fewer than k records, and how many the smallest has.
 
     Each content is read once, as it was counted once.
-
-    Raises:
-        StorageError: a part cannot be read any more.
     """
     recount = counter.recount()
     seen: set[str] = set()
@@ -175,11 +171,8 @@ def recounted(folder: Store, manifest: Manifest, counter: CombinationCounter) ->
 
 
 def _sha256_of(path: Path) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _counted(batches: Iterator[pa.Table], rows_read: list[int]) -> Iterator[pa.Table]:
@@ -307,12 +300,7 @@ def _exit_code(check: Check) -> int:
 def verify(
     release_url: str, storage_options: dict[str, Any] | None = None, demands: Demands | None = None
 ) -> VerifyReport:
-    """Recheck a release; see :func:`~microagg_core.release.revisions.read_release` for what the URL may be.
-
-    Raises:
-        StorageError: there is no release, its manifest is damaged, or the store cannot be read.
-        SpecError: a signature is demanded, and the package that checks it is missing.
-    """
+    """Recheck a release; see :func:`~microagg_core.release.revisions.read_release` for what the URL may be."""
     demands = demands or Demands()
     release = read_release(release_url, storage_options, follow_links=False)
     manifest = release.manifest

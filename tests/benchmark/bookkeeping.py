@@ -17,8 +17,8 @@ from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
+from census import CONFIDENTIAL, QUASI_IDENTIFIERS, write_spec
 from null_workers import Census, null_workers
-from release_at_scale import write_spec
 
 from microagg_core.data.formats.reading import InputListing, InputPart, Stretch
 from microagg_core.group.metrics.moments import EMPTY
@@ -52,8 +52,12 @@ def listing(parts: int) -> InputListing:
 
 
 def make_release(folder: Path, census: Census) -> Release:
-    path = write_spec(folder, "mdav", None, identifiers=False)
-    spec = load_spec(str(path))
+    roles = {
+        "quasi_identifiers": QUASI_IDENTIFIERS,
+        "blocking": ["region", "group"],
+        "confidential": CONFIDENTIAL,
+    }
+    spec = load_spec(str(write_spec(folder, algorithm="mdav", roles=roles)))
     with (
         patch("microagg_flows.stages.list_input", lambda _: listing(census.parts)),
         patch("microagg_flows.stages.rough_moments", lambda *_: [EMPTY] * 4),

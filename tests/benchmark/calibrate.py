@@ -28,13 +28,13 @@ from unittest.mock import patch
 
 import psutil
 from bookkeeping import measure as bookkeep
+from census import write_input, write_spec
 from fitting import fit
 from null_workers import Census
 from recorded_release import Case, Recording, make_input, record
-from release_at_scale import write_input, write_spec
 
 from microagg_core.data.tables.slices import Slice, Slices
-from microagg_core.release.step import Receipt, Run, Task
+from microagg_core.release.step import Receipt, Run, Sent, Task
 from microagg_core.spec.clusters import RunningCluster
 from microagg_core.spec.loading import load_spec
 from microagg_core.store.objects import Store
@@ -119,7 +119,7 @@ def _warmed(case: Case, folder: Path, *place: Any, watched: psutil.Process | Non
     for number in range(2):
         (folder / f"small-{number}").mkdir()
         recording = record(small, folder / f"small-{number}", *place)
-        starts.append(sum(task.cpu_seconds for task in recording.tasks))
+        starts.append(sum(task["cpu_seconds"] for task in recording.tasks))
     (folder / "large").mkdir()
     make_input(case, folder / "large", *place)
     before = _cpu_of(watched)
@@ -147,7 +147,7 @@ def _remote(case: Case, folder: Path) -> dict[str, Any]:
 
 
 def _answer(task: Task) -> Receipt:
-    return Receipt(task.step, task.number, 1, (), task.slices)
+    return Receipt(task.step, task.number, 1, (), task.sent)
 
 
 @contextmanager
@@ -199,11 +199,11 @@ def measure_dispatch(n: int = 2_000) -> dict[str, Any]:
     """CPU seconds of the flow and of the scheduler for a task that goes to a worker and comes back."""
     run = Run(Store("memory://none"), "none")
     slices = Slices.of(Slice(number, 0, 0, 0, 9, 1, 1) for number in range(500))
-    tasks = [Task("survey", number, run, slices) for number in range(n)]
+    tasks = [Task("survey", number, run, sent=(Sent("survey", "part-keys", slices),)) for number in range(n)]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_input(Store(str(folder / "input")), 1000, 10, 0.0)
-        spec = load_spec(str(write_spec(folder, "mdav", None)))
+        write_input(Store(str(folder / "input")), 1000, 10)
+        spec = load_spec(str(write_spec(folder, algorithm="mdav")))
         with (
             _cluster(folder) as (address, scheduler),
             connect(RunningCluster(address=address), spec, Silence()) as workers,

@@ -20,11 +20,8 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import release_at_scale
-import yaml
-from release_at_scale import write_input
+from census import CONFIDENTIAL, QUASI_IDENTIFIERS, write_input, write_spec
 from s3fs import S3FileSystem
-from work_bytes import CountingStore, Traffic
 
 from microagg_core.blocks import packing
 from microagg_core.blocks.memory import FILE_BYTES
@@ -34,7 +31,6 @@ from microagg_core.data.tables.slices import frames_of, tables_of
 from microagg_core.release.publish import Upload
 from microagg_core.release.step import Receipt, Task
 from microagg_core.spec.loading import load_spec
-from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store import s3
 from microagg_core.store.objects import Store
 from microagg_flows.executors import InProcess
@@ -42,9 +38,6 @@ from microagg_flows.pages import SWITCH
 from microagg_flows.progress import Silence
 from microagg_flows.release import Release, new_release
 from microagg_flows.stages import STAGES, Stage, run_stage
-
-QUASI_IDENTIFIERS = ("birth", "income", "area", "commute")
-CONFIDENTIAL = ("diagnosis", "wage", "benefit", "hours")
 
 
 @dataclass(frozen=True)
@@ -65,29 +58,33 @@ class Case:
 
 
 @dataclass(frozen=True)
-class TaskRecord:
-    """A task: what it was about, and what it took. Requests are to the work area alone."""
+class CountingStore(Store):
+    """A work area that counts requests and bytes, by the names of figures."""
 
-    step: str
-    rows: int
-    #: Ranges of bytes that it read, and streams in them; slices that it wrote, and streams.
-    slices_read: int
-    streams_read: int
-    slices_written: int
-    streams_written: int
-    blocks: int
-    cpu_seconds: float
-    kernel_seconds: float
-    #: What the registry says of the algorithm on its blocks.
-    model_seconds: float
-    wall_seconds: float
-    reads: int
-    bytes_read: int
-    writes: int
-    bytes_written: int
-    #: Requests to a bucket, those for the input among them, and the bytes that they moved.
-    asked: int
-    moved: int
+    counts: Counter[str] = field(default_factory=Counter, compare=False)
+
+    def put(self, name: str, data: bytes, *, durable: bool = False) -> None:
+        super().put(name, data, durable=durable)
+        self.counts.update(writes=1, bytes_written=len(data))
+
+    def put_if(self, name: str, data: bytes, version: str) -> bool:
+        self.counts.update(writes=1, bytes_written=len(data))
+        return super().put_if(name, data, version)
+
+    def read(self, name: str) -> bytes:
+        data = super().read(name)
+        self.counts.update(reads=1, bytes_read=len(data))
+        return data
+
+    def read_ranges(self, ranges: Sequence[tuple[str, int, int]]) -> Any:
+        contents = super().read_ranges(ranges)
+        self.counts.update(reads=len(contents), bytes_read=sum(map(len, contents)))
+        return contents
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        for chunk in super().chunks(name):
+            self.counts.update(reads=1, bytes_read=len(chunk))
+            yield chunk
 
 
 @dataclass
@@ -96,7 +93,8 @@ class Recording:
 
     case: Case
     folder: Path
-    tasks: list[TaskRecord] = field(default_factory=list)
+    #: Of each task what it was about, and what it took.
+    tasks: list[dict[str, Any]] = field(default_factory=list)
     #: CPU seconds of the flow itself, by stage, and its requests.
     flow_seconds: dict[str, float] = field(default_factory=dict)
     flow_requests: dict[str, int] = field(default_factory=dict)
@@ -112,79 +110,61 @@ class Recorder(InProcess):
 
     def __init__(self, recording: Recording) -> None:
         super().__init__(Silence())
-        self.recording, self.work = recording, CountingStore("memory://none")
+        self.recording, self.seconds, self.requests = recording, 0.0, 0
         self.blocks_of: Callable[[int], tuple[int, float]] = lambda number: (0, 0.0)
-        self.seconds = 0.0
-        self.requests = 0
-        self.streams: Counter[str] = Counter()
-        self.bucket: Counter[str] = Counter()
+        #: Requests to the work area and to a bucket, those for the input among them (``asked``); bytes, and streams.
+        self.counts: Counter[str] = Counter()
 
     def map(self, function: Callable[[Any], Any], items: Sequence[Any], what: str) -> list[Any]:
         return [self._recorded(function, item, what) for item in items]
 
     def _recorded(self, function: Callable[[Any], Any], item: Any, what: str) -> Any:
-        before, start, cpu = self._traffic(), time.perf_counter(), time.process_time()
+        before, cpu = Counter(self.counts), time.process_time()
         result = function(item)
-        cpu, wall = time.process_time() - cpu, time.perf_counter() - start
-        after = self._traffic()
-        reads, bytes_read, writes, bytes_written, read, written, asked, moved = (
-            a - b for a, b in zip(after, before, strict=True)
-        )
+        cpu = time.process_time() - cpu
+        took = {name: self.counts[name] - before[name] for name in _COUNTED}
         self.seconds += cpu
-        self.requests += reads + writes
-        receipt = result if isinstance(result, Receipt) else None
-        rows = receipt.rows if receipt else item[1].entry.rows if _is_upload(item) else 0
-        sent = item.slices if isinstance(item, Task) else ()
-        blocks, model = self.blocks_of(item.number) if what == "anonymize" else (0, 0.0)
+        self.requests += took["reads"] + took["writes"]
+        receipt = result if isinstance(result, Receipt) else Receipt(what, 0, _rows_of_upload(item))
+        blocks, model_seconds = self.blocks_of(item.number) if what == "anonymize" else (0, 0.0)
         self.recording.tasks.append(
-            TaskRecord(
-                step=receipt.step if receipt else what,
-                rows=rows,
-                slices_read=len(sent),
-                streams_read=read,
-                slices_written=len(receipt.slices) if receipt else 0,
-                streams_written=written,
-                blocks=blocks,
-                cpu_seconds=cpu,
-                kernel_seconds=receipt.kernel_seconds if receipt else 0.0,
-                model_seconds=model,
-                wall_seconds=wall,
-                reads=reads,
-                bytes_read=bytes_read,
-                writes=writes,
-                bytes_written=bytes_written,
-                asked=asked,
-                moved=moved,
-            )
+            {
+                "step": receipt.step,
+                "rows": receipt.rows,
+                "slices_read": sum(len(rows.slices) for rows in item.sent) if isinstance(item, Task) else 0,
+                "slices_written": sum(len(rows.slices) for rows in receipt.sent),
+                "blocks": blocks,
+                "model_seconds": model_seconds,
+                "cpu_seconds": cpu,
+                "kernel_seconds": receipt.kernel_seconds,
+                **took,
+            }
         )
         return result
-
-    def _traffic(self) -> tuple[int, ...]:
-        def both(traffic: Traffic) -> tuple[int, int]:
-            return traffic.times.total(), traffic.bytes.total()
-
-        streams, bucket = self.streams, self.bucket
-        store = *both(self.work.seen), *both(self.work.written)
-        return *store, streams["read"], streams["written"], bucket["requests"], bucket["bytes"]
 
     @contextmanager
     def counting(self) -> Iterator[None]:
         """Count streams, each of which is a frame; and what a bucket is asked for."""
         with ExitStack() as stack:
-            stack.enter_context(patch.object(S3FileSystem, "_call_s3", _counted_calls(self.bucket)))
-            stack.enter_context(patch.object(s3, "_range", _counted_ranges(self.bucket)))
+            stack.enter_context(patch.object(S3FileSystem, "_call_s3", _counted_calls(self.counts)))
+            stack.enter_context(patch.object(s3, "_range", _counted_ranges(self.counts)))
             stack.enter_context(patch.object(slices, "frames_of", self._written))
             stack.enter_context(patch.object(slices, "tables_of", self._read))
             yield
 
     def _written(self, *what: Any) -> Iterator[bytes]:
         for frame in frames_of(*what):
-            self.streams["written"] += 1
+            self.counts["streams_written"] += 1
             yield frame
 
     def _read(self, frames: Sequence[memoryview]) -> list[pa.Table]:
-        self.streams["read"] += len(frames)
+        self.counts["streams_read"] += len(frames)
         return tables_of(frames)
+
+
+_COUNTED = (
+    "reads", "bytes_read", "writes", "bytes_written", "streams_read", "streams_written", "asked", "moved",
+)  # fmt: skip
 
 
 def _counted_ranges(seen: Counter[str]) -> Callable[..., Any]:
@@ -192,7 +172,7 @@ def _counted_ranges(seen: Counter[str]) -> Callable[..., Any]:
 
     async def range_of(*what: Any) -> bytes | None:
         data = await original(*what)
-        seen.update(requests=1, bytes=len(data or b""))
+        seen.update(asked=1, moved=len(data or b""))
         return data
 
     return range_of
@@ -205,19 +185,18 @@ def _counted_calls(seen: Counter[str]) -> Callable[..., Any]:
         answer = await original(self, method, *args, **kwargs)
         sent = kwargs.get("Body", b"")
         received = answer.get("ContentLength", 0) if method == "get_object" else 0
-        seen.update(requests=1, bytes=received + (len(sent) if isinstance(sent, bytes) else 0))
+        seen.update(asked=1, moved=received + (len(sent) if isinstance(sent, bytes) else 0))
         return answer
 
     return call
 
 
-def _is_upload(item: Any) -> bool:
-    return isinstance(item, tuple) and isinstance(item[1], Upload)
+def _rows_of_upload(item: Any) -> int:
+    return item[1].entry.rows if isinstance(item, tuple) and isinstance(item[1], Upload) else 0
 
 
 def make_input(case: Case, folder: Path, store: str | None = None, options: dict[str, Any] | None = None) -> None:
-    release_at_scale._PART_ROWS = case.part_rows
-    write_input(Store(str(folder / "input")), case.rows, case.blocks, 0.0)
+    write_input(Store(str(folder / "input")), case.rows, case.blocks, case.part_rows)
     if store:
         target = Store(f"{store}/{folder.name}/input", options or {})
         for path in (folder / "input").iterdir():
@@ -228,35 +207,28 @@ def record(case: Case, folder: Path, store: str | None = None, options: dict[str
     """Make the input, unless it is there, and the release; ``store`` is the bucket of all, unless they lie there."""
     if not (folder / "input").exists():
         make_input(case, folder, store, options)
-    spec = load_spec(str(_write_spec(case, folder, store, options or {})))
     recording = Recording(case, folder)
     workers = Recorder(recording)
+    pieces = {"_PIECES": case.pieces, "_LEAST_SECONDS": 0.0, "_LEAST_BYTES": 1} if case.pieces else {}
     # Every file is a part, however small it is; of the page only large censuses are asked (bookkeeping.py).
     with (
         patch.object(InputFormat, "part_bytes", 1),
-        patch.object(packing, "FILE_BYTES", case.file_bytes),
+        patch.multiple(packing, FILE_BYTES=case.file_bytes, **pieces),
         patch.dict(os.environ, {SWITCH: "off"}),
+        workers.counting(),
     ):
-        _make(spec, workers, case)
+        spec = load_spec(str(_write_spec(case, folder, store, options or {})))
+        release = new_release(spec, workers, None, True, datetime.datetime.now(datetime.UTC))
+        options = dict(release.work.storage_options)
+        release.work = CountingStore(release.work.url, options, private=True, counts=workers.counts)
+        for stage in STAGES:
+            _run(stage, release, workers)
     return recording
-
-
-def _make(spec: ReleaseSpec, workers: Recorder, case: Case) -> None:
-    release = new_release(spec, workers, None, True, datetime.datetime.now(datetime.UTC))
-    release.work = workers.work = CountingStore(release.work.url, dict(release.work.storage_options), private=True)
-    if case.pieces:
-        packing._PIECES, packing._LEAST_SECONDS, packing._LEAST_BYTES = case.pieces, 0.0, 1
-    try:
-        with workers.counting():
-            for stage in STAGES:
-                _run(stage, release, workers)
-    finally:
-        packing._PIECES, packing._LEAST_SECONDS, packing._LEAST_BYTES = 48, 0.2, 4 * 2**20
 
 
 def _run(stage: Stage, release: Release, workers: Recorder) -> None:
     workers.seconds, workers.requests, recording = 0.0, 0, workers.recording
-    before, cpu = sum(workers._traffic()[::2]), time.process_time()
+    before, cpu = workers.counts["reads"] + workers.counts["writes"], time.process_time()
     if stage.name == "anonymize":
         outline = release.planned.outline
         first = np.append(outline.first_blocks, outline.n_blocks)
@@ -265,24 +237,22 @@ def _run(stage: Stage, release: Release, workers: Recorder) -> None:
         _note_facts(release, recording)
     run_stage(stage, release)
     recording.flow_seconds[stage.name] = time.process_time() - cpu - workers.seconds
-    recording.flow_requests[stage.name] = sum(workers._traffic()[::2]) - before - workers.requests
+    requests = workers.counts["reads"] + workers.counts["writes"] - before
+    recording.flow_requests[stage.name] = requests - workers.requests
 
 
 def _note_facts(release: Release, recording: Recording) -> None:
     planned, plan = release.planned, release.plan_report
     assert plan is not None
+    files = list(recording.folder.glob("input/*"))
     recording.facts = {
         "rows": planned.survey.rows,
         "row_bytes": planned.survey.row_bytes,
         "parts": len(planned.context.parts),
         "keys": plan.keys,
-        "blocks": plan.blocks,
-        "partitions": plan.partitions,
-        "files": plan.files,
         "model_seconds": float(planned.outline.seconds.sum()),
-        "input_bytes": sum(path.stat().st_size for path in recording.folder.glob("input/*")),
-        "encoded_bytes": sum(map(_encoded_bytes, recording.folder.glob("input/*"))),
-        "objects": len(release.work.list(release.layout.folder)),
+        "input_bytes": sum(path.stat().st_size for path in files),
+        "encoded_bytes": sum(map(_encoded_bytes, files)),
     }
 
 
@@ -295,24 +265,12 @@ def _encoded_bytes(path: Path) -> int:
 def _write_spec(case: Case, folder: Path, store: str | None, options: dict[str, Any]) -> Path:
     kept, hidden = QUASI_IDENTIFIERS[: case.quasi_identifiers], CONFIDENTIAL[: case.confidential]
     dropped = [name for name in (*QUASI_IDENTIFIERS, *CONFIDENTIAL) if name not in (*kept, *hidden)]
-    place = {"storage_options": options} if store else {}
-    spec = {
-        "name": "benchmark",
-        "k": 5,
-        "refine": case.refine,
-        "input": {"url": f"{store}/{folder.name}/input/*.parquet" if store else "input/*.parquet", **place},
-        "output": {"url": f"{store}/{folder.name}/output" if store else "output", **place},
-        "work": {"url": f"{store}/{folder.name}/work" if store else "work", **place},
-        "roles": {
-            "identifiers": ["person_id"],
-            "quasi_identifiers": list(kept),
-            "blocking": ["region", "group"],
-            "confidential": list(hidden),
-            **({"drop": dropped} if dropped else {}),
-        },
-        # Nobody is behind these records.
-        "acknowledge": {what: list(hidden) for what in ("nearly_unique", "jointly_unique", "ties_few_records")},
+    roles = {
+        "identifiers": ["person_id"],
+        "quasi_identifiers": kept,
+        "blocking": ["region", "group"],
+        "confidential": hidden,
+        **({"drop": dropped} if dropped else {}),
     }
-    path = folder / "release.yaml"
-    path.write_text(yaml.safe_dump(spec))
-    return path
+    place = f"{store}/{folder.name}/" if store else ""
+    return write_spec(folder, place, {"storage_options": options} if store else {}, refine=case.refine, roles=roles)

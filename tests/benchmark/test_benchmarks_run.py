@@ -37,25 +37,6 @@ def test_refine_cost_runs(tmp_path: Path) -> None:
     assert [line.split(" | ")[:2] for line in shown.splitlines()] == [["uniform, 2,500 x 2, k=5", n] for n in "12"]
 
 
-@pytest.mark.soak("makes a release on a cluster of its own")
-@pytest.mark.server
-def test_release_at_scale_runs() -> None:
-    arguments = ["--rows", "20000", "--blocks", "30", "--workers", "1", "--largest", "0.5", "--max-records", "2000"]
-    found = json.loads(output_of("release_at_scale.py", *arguments))
-    assert found["rows"] == 20_000
-    assert found["blocks"] > 30
-    assert set(found["stages"]) >= {"survey", "plan", "scatter", "anonymize", "validate", "publish"}
-    assert len(found["peak_mib"]) >= 2
-
-
-@pytest.mark.soak("makes a release on a cluster and a store of its own")
-@pytest.mark.server
-def test_release_at_scale_runs_on_s3() -> None:
-    found = json.loads(output_of("release_at_scale.py", "--rows", "20000", "--blocks", "30", "--workers", "1", "--s3"))
-    assert found["traffic"]["input read"] > 0 < found["traffic"]["output written"] < found["traffic"]["work written"]
-    assert found["outside_kernels"]["us_a_row"] > 0
-
-
 @pytest.mark.soak("plans a census")
 def test_bookkeeping_runs() -> None:
     found = json.loads(output_of("bookkeeping.py", "--rows", "1e6", "--blocks", "5e4", "--parts", "3"))
@@ -63,25 +44,6 @@ def test_bookkeeping_runs() -> None:
     assert found["partitions"] > 1 < found["files"]
     assert set(found["stages"]) >= {"survey", "plan", "scatter", "anonymize", "validate", "publish"}
     assert 50 < found["flow_peak_mib"] < 2000
-
-
-@pytest.mark.soak("makes a release")
-def test_work_bytes_runs() -> None:
-    header, *kinds, whole, objects, seconds = output_of("work_bytes.py", "--people", "2000").splitlines()
-    assert header.split()[-4:] == ["writes", "kB", "reads", "kB"]
-    columns = [[float(line.split()[i]) for line in kinds] for i in (1, 2, 3, 4)]
-    assert [sum(column) for column in columns] == pytest.approx([float(x) for x in whole.split()[1:]], abs=len(kinds))
-    assert any(line.startswith("scatter/scattered-N.slices") for line in kinds)
-    assert "objects," in objects and "scatter" in seconds
-
-
-@pytest.mark.soak("starts a store of its own")
-@pytest.mark.server
-def test_streams_runs() -> None:
-    measured = json.loads(output_of("streams.py", "--rows", "20000", "--destinations", "40", "--requests", "40"))
-    assert 5 < measured["bytes_a_row"] < 40
-    streams = [measured[f"{way}_us_a_stream_with_rows"] for way in ("write", "read")]
-    assert min(*streams, *(measured[f"ms_a_{what}"] for what in ("range", "small_put", "large_put"))) > 0
 
 
 @pytest.mark.soak("makes five releases")
@@ -120,16 +82,6 @@ def test_the_yardstick_makes_the_groups_of_mdav() -> None:
     assert pairs.shape[1] == 402 // 4 - 1, "the two records that are left are placed in ways of their own"
 
 
-@pytest.mark.soak("searches")
-def test_loss_reached_runs() -> None:
-    shown = output_of("loss_reached.py", "--cells", "60:3", "--steps", "50", "--sizes", "500,1000")
-    tables = [table.splitlines() for table in shown.strip().split("\n\n")]
-    assert [table[0].split()[0] for table in tables] == ["search", "refine", "uniform", "bounds"]
-    assert [len(table) for table in tables] == [2, 3, 3, 3]
-    searched, proved = float(tables[0][1].split()[2]), float(tables[3][2].split()[3])
-    assert 0 < proved <= searched
-
-
 @pytest.mark.server
 @pytest.mark.soak("workers start, and tasks sleep")
 def test_growing_pool_runs_and_workers_that_come_late_get_work() -> None:
@@ -139,22 +91,6 @@ def test_growing_pool_runs_and_workers_that_come_late_get_work() -> None:
     assert 0.2 < found["share_of_ideal"] <= 1.05
 
 
-def test_simulate_runs(tmp_path: Path) -> None:
-    picture = tmp_path / "curve.svg"
-    arguments = ["--describe", "rows=1e6,keys=1000", "--workers", "2,20", "--failures", "1", "--svg", str(picture)]
-    found = json.loads(output_of("simulate.py", *arguments, "--json", "--what-if", "parts=8MiB", "flow=0.5"))
-    assert [one["description"]["workers"] for one in found] == [2, 20]
-    assert found[0]["efficiency"] > found[1]["efficiency"] > 0
-    assert picture.read_text().startswith("<svg")
-
-
-@pytest.mark.soak("simulates a release again")
-def test_simulate_is_like_the_release_at_scale() -> None:
-    shown = output_of("simulate.py", "--like", "release_at_scale", "--rows", "1e6", "--blocks", "100", "--workers", "2")
-    assert "1,000,000 rows" in shown
-    assert all(step in shown for step in ("survey", "scatter", "anonymize", "check-files", "upload"))
-
-
 def test_calibrate_finds_the_figures_that_tasks_were_made_of() -> None:
     from fitting import fitted
 
@@ -162,3 +98,15 @@ def test_calibrate_finds_the_figures_that_tasks_were_made_of() -> None:
     took = [0.01 + 2e-6 * of["row"] + 3e-4 * of["block"] for of in parts]
     figures = fitted(took, parts, ("task", "row", "block"))
     assert figures == pytest.approx({"task": 0.01, "row": 2e-6, "block": 3e-4}, rel=1e-3)
+
+
+@pytest.mark.soak("makes a small release")
+def test_a_release_is_recorded_as_calibrate_reads_it(tmp_path: Path) -> None:
+    from fitting import MADE_OF, rows_of
+    from recorded_release import Case, record
+
+    recording = record(Case(20_000, 20), tmp_path)
+    tasks = list(rows_of([recording.document()]))
+    assert {task["step"] for task, _ in tasks} == MADE_OF.keys()
+    assert sum(parts["row"] for task, parts in tasks if task["step"] == "scatter") == 20_000
+    assert all(task["reads"] and task["bytes_written"] for task, _ in tasks if task["step"] == "anonymize")

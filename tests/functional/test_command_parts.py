@@ -98,15 +98,12 @@ def test_the_same_bytes_however_the_input_is_cut(project: Project, monkeypatch: 
     assert [found for found, _ in made] == [made[0][0]] * len(made)
 
 
+FIELDS, TYPE = (":{line}", "7 fields instead of 5"), (":{line}", "column 'x'", "not of its declared type int64")
+
+
 @pytest.mark.parametrize(
-    ("row", "words"),
-    [
-        (1900, (":{line}", "7 fields instead of 5")),
-        (17, (":{line}", "7 fields instead of 5")),
-        (2400, (":{line}", "column 'x'", "not of its declared type int64")),
-    ],
+    ("row", "words", "n_bytes"), [(1900, FIELDS, 9000), (17, FIELDS, 2**26), (2400, TYPE, 9000), (2400, TYPE, 2**26)]
 )
-@pytest.mark.parametrize("n_bytes", [9000, 2**26])
 def test_the_line_is_that_of_the_file(
     row: int, words: tuple[str, ...], n_bytes: int, alone: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,9 +220,6 @@ def test_where_a_file_is_cut_is_looked_for_once(alone: Project, monkeypatch: pyt
     kept.write_bytes(kept.read_bytes()[:-9])
     assert alone.release()["status"] == "released"
     assert len(looked) == 2 * n_looks
-
-
-# --- Compressed files -----------------------------------------------------------------------------------------
 
 
 def compressed(content: bytes, ending: str) -> bytes:

@@ -42,9 +42,6 @@ def sizes(table: pa.Table, *names: str) -> Counter[Key]:
     return Counter(rows(table, *names))
 
 
-# --- Totals that are known, less those of the release --------------------------------------------------------
-
-
 def told_by_totals(came: pa.Table, out: pa.Table, *names: str) -> dict[Key, int]:
     """Sums of the wages of fewer than k people, from the known totals of cells and what is released of them."""
     cells = rows(came, *names), rows(out, *names)
@@ -62,14 +59,14 @@ def without_small_keys(came: pa.Table, *names: str) -> pa.Table:
     return came.filter(pa.array([counted[key] >= K for key in rows(came, *names)]))
 
 
-@pytest.mark.parametrize("name", ["one", "two in a region", "a region of its own", "one key alone"])
+@pytest.mark.parametrize("name", ["one", "a region of its own", "one key alone"])
 def test_totals_do_not_tell_of_what_is_withheld(name: str, project: Project) -> None:
     large = {"n_a": 300, "n_b": 260, "n_c": 9, "n_d": 14, "s_a": 340, "s_b": 12, "s_c": 250, "e_a": 120, "e_b": 11}
-    small = {"one": {"n_x": 1}, "two in a region": {"n_x": 1, "n_z": 2}, "a region of its own": {"w_x": 2}}
+    small = {"one": {"n_x": 1}, "a region of its own": {"w_x": 2}}
     came = people(**large, **small.get(name, {"n_x": 4}))
     once = without_small_keys(came, "region", "town")
     solved = {**told_by_totals(came, once), **told_by_totals(came, once, "region")}
-    gone = came.filter(pa.array([key in ("x", "z") for key in came["town"].to_pylist()]))
+    gone = came.filter(pa.array([key == "x" for key in came["town"].to_pylist()]))
     assert sum(gone["wage"].to_pylist()) in solved.values(), "the attack finds what releases once told"
     project.write(came)
     project.write_spec(roles("region", "town"), k=K, acknowledge=UNIQUE, blocks={"undersized": "suppress"})
@@ -154,9 +151,6 @@ def test_the_total_of_a_quasi_identifier_that_few_of_the_withheld_have(project: 
     gone = came.filter(pa.array([tag not in set(project.released()["tag"].to_pylist()) for tag in range(679)]))
     for name in ("x", "y"):
         assert gone.num_rows - gone[name].null_count >= K
-
-
-# --- Labels --------------------------------------------------------------------------------------------------
 
 
 def told_by_labels(out: pa.Table, towns: str, region: str) -> set[str]:

@@ -1,23 +1,24 @@
-"""Publishing: on a disk and on a real S3 server, and against rivals at the worst moments."""
+"""Publishing, on a disk and on a real S3 server: beside rivals at the worst moments, and in stores that break rules."""
 
 from __future__ import annotations
 
 import json
 import multiprocessing
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from microagg_core.errors import StorageError
-from microagg_core.release.publish import Upload, publish, upload_in_turn
-from microagg_core.release.revisions import committed_manifests
+from microagg_core.release.publish import Upload, probe_conditional_create, publish, upload_in_turn
+from microagg_core.release.revisions import committed_manifests, newest, parse_latest, update_latest
 from microagg_core.release.verify import verify
-from microagg_core.store.layout import LATEST, ReleaseLayout
+from microagg_core.store.layout import LATEST, ReleaseLayout, release_order
 from microagg_core.store.objects import Store
 from microagg_core.store.urls import is_local
 from releasing.parts import (
-    changed,
     expected_names,
     facts_for,
     names_of,
@@ -27,6 +28,7 @@ from releasing.parts import (
     stage_parts,
     table_of,
 )
+from servers.s3_server import Answer, Environ, FaultyServer, s3_error
 from trouble.meddled import Meddled
 
 ID = "2026-11-18"
@@ -47,14 +49,6 @@ def test_a_first_release(output: Store, work: Store) -> None:
     latest = json.loads(output.read(LATEST))
     assert latest == {"id": ID, "revision": "r0001", "manifest": f"{ID}/r0001/manifest.json"}
     assert verify(output.url, output.storage_options).passed
-
-
-def test_the_same_again_changes_nothing(output: Store, work: Store) -> None:
-    first = publish_tables(output, work, safe_tables())
-    before = {name: output.read(name) for name in names_of(output)}
-    again = publish_tables(output, work, safe_tables(), created="2026-11-19T00:00:00Z")
-    assert again.already and again.manifest == first.manifest
-    assert {name: output.read(name) for name in names_of(output)} == before
 
 
 def test_another_content_needs_replace(output: Store, work: Store) -> None:
@@ -78,23 +72,25 @@ def test_the_same_bytes_with_another_promise_are_another_release(output: Store, 
         publish_tables(output, work, safe_tables(), k=2)
 
 
-def test_a_part_that_changed_since_the_gate_is_not_published(output: Store, work: Store) -> None:
+def test_a_part_that_is_not_what_the_gate_checked_is_not_published(output: Store, work: Store) -> None:
     parts = stage_parts(work, safe_tables())
+    longer = replace(parts[1], bytes=parts[1].bytes + 1)
     work.put(parts[1].name, work.read(parts[1].name)[:-1] + b"x")
-    with pytest.raises(StorageError, match="is not what the gate checked"):
-        publish(output, facts_for(safe_tables()), parts)
-    assert nothing_left(output)
+    for second in (parts[1], longer):
+        with pytest.raises(StorageError, match="is not what the gate checked"):
+            publish(output, facts_for(safe_tables()), [parts[0], second])
+        assert nothing_left(output)
 
 
-@pytest.mark.parametrize("failure", [KeyboardInterrupt, StorageError, RuntimeError])
-def test_what_failed_half_way_leaves_nothing(output: Store, work: Store, failure: type[BaseException]) -> None:
+def test_what_failed_half_way_leaves_nothing(output: Store, work: Store) -> None:
     def upload_one(out: Store, uploads: Sequence[Upload]) -> None:
         upload_in_turn(out, uploads[:1])
         raise failure("half way")
 
-    with pytest.raises(failure, match="half way"):
-        publish(output, facts_for(safe_tables()), stage_parts(work, safe_tables()), upload_all=upload_one)
-    assert nothing_left(output)
+    for failure in (KeyboardInterrupt, StorageError, RuntimeError):
+        with pytest.raises(failure, match="half way"):
+            publish(output, facts_for(safe_tables()), stage_parts(work, safe_tables()), upload_all=upload_one)
+        assert nothing_left(output)
 
 
 def test_leftovers_of_killed_runs_go_when_the_revision_is_committed(output: Store, work: Store) -> None:
@@ -103,30 +99,26 @@ def test_leftovers_of_killed_runs_go_when_the_revision_is_committed(output: Stor
     output.put(f"{FIRST.data()}/.f00.unfinished", b"half a part")
     output.put("other-id/r0001/data/part-00000-efefefefefefefef.parquet", b"not ours")
     publish_tables(output, work, safe_tables())
-    assert names_of(output) == sorted(
-        [*expected_names(output), "other-id/r0001/data/part-00000-efefefefefefefef.parquet"]
-    )
-
-
-def test_what_arrived_late_goes_with_the_next_run(output: Store, work: Store) -> None:
-    publish_tables(output, work, safe_tables())
+    left = sorted([*expected_names(output), "other-id/r0001/data/part-00000-efefefefefefefef.parquet"])
+    assert names_of(output) == left
     output.put(FIRST.part(0, "ef" * 32, "0123456789ab", "parquet"), b"an upload whose run has ended")
     assert publish_tables(output, work, safe_tables()).already
-    assert names_of(output) == expected_names(output)
+    assert names_of(output) == left
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut short", "changed"])
-def test_what_is_missing_or_damaged_of_a_committed_release_is_put_back(damage: str, output: Store, work: Store) -> None:
+def test_what_is_missing_or_damaged_of_a_committed_release_is_put_back(output: Store, work: Store) -> None:
     published = publish_tables(output, work, safe_tables())
     name = sorted(published.manifest.part_names())[0]
     data = output.read(name)
-    output.delete(name)
-    if damage != "missing":
-        output.put(name, data[:-1] if damage == "cut short" else data[:-1] + b"x")
-    output.delete(LATEST)
-    assert publish_tables(output, work, safe_tables()).already
-    assert output.read(name) == data
-    assert names_of(output) == expected_names(output)
+    for left in (None, data[:-1], data[:-1] + b"x"):
+        output.delete(name)
+        if left is not None:
+            output.put(name, left)
+        output.delete(LATEST)
+        again = publish_tables(output, work, safe_tables(), created="2026-11-19T00:00:00Z")
+        assert again.already and again.manifest == published.manifest
+        assert output.read(name) == data
+        assert names_of(output) == expected_names(output)
     assert verify(output.url, output.storage_options).passed
 
 
@@ -136,36 +128,6 @@ def test_a_damaged_manifest_is_not_overwritten(output: Store, work: Store) -> No
     with pytest.raises(StorageError, match="is not a valid release manifest"):
         publish_tables(output, work, safe_tables())
     assert len(names_of(output)) == 4
-
-
-# --- rivals at the worst moment ------------------------------------------------------------------------------
-
-
-def test_the_loser_removes_only_its_own(output: Store, work: Store) -> None:
-    """The two share their first part; it is the winner's, and stays."""
-    first, second = safe_tables()
-    mine, theirs = [first, second], [first, table_of([9.0] * 4, ["z"] * 4, ["q"] * 4)]
-
-    def lose_the_race(out: Store, uploads: Sequence[Upload]) -> None:
-        upload_in_turn(out, uploads)
-        publish_tables(out, work, theirs)
-        upload_in_turn(out, uploads[1:])  # what the winner's tidying took away was still on its way
-
-    with pytest.raises(StorageError, match=rf"another run published revision r0001 of release {ID}"):
-        publish(output, facts_for(mine), stage_parts(work, mine), upload_all=lose_the_race)
-    assert names_of(output) == expected_names(output)
-    assert verify(output.url, output.storage_options).passed
-
-
-def test_losing_against_the_same_release_is_no_loss(output: Store, work: Store) -> None:
-    def lose_the_race(out: Store, uploads: Sequence[Upload]) -> None:
-        publish_tables(out, work, safe_tables(), created="2026-11-18T11:59:59Z")
-        upload_in_turn(out, uploads)
-
-    parts = stage_parts(work, safe_tables())
-    published = publish(output, facts_for(safe_tables()), parts, upload_all=lose_the_race)
-    assert published.already and published.manifest.created == "2026-11-18T11:59:59Z"
-    assert names_of(output) == expected_names(output)
 
 
 def test_an_upload_that_fails_because_a_rival_won_is_a_lost_race(output: Store, work: Store) -> None:
@@ -221,13 +183,11 @@ def test_an_interrupt_after_the_commit_takes_nothing_back(output: Store, work: S
     assert names_of(output) == expected_names(output)
 
 
-@pytest.mark.parametrize("same", [False, True], ids=["different", "identical"])
-def test_two_processes_race_for_one_id(output: Store, work: Store, same: bool) -> None:
+def test_two_processes_race_for_one_id(output: Store, work: Store) -> None:
+    """Once with the same content, once with different."""
     context = multiprocessing.get_context("spawn")
-    rounds = ["one", "two"]
     start, answers = context.Barrier(2), context.Queue()
-    for release_id in rounds:
-        salts = ["mine", "mine" if same else "theirs"]
+    for release_id, salts in (("same", ["mine", "mine"]), ("different", ["mine", "theirs"])):
         racers = [
             context.Process(target=publish_in_process, args=(output, work, release_id, salt, start, answers))
             for salt in salts
@@ -238,20 +198,169 @@ def test_two_processes_race_for_one_id(output: Store, work: Store, same: bool) -
         for racer in racers:
             racer.join()
         endings = sorted((ending for _, ending in outcomes), key=lambda ending: ending == "published")
-        if same:
+        if release_id == "same":
             assert endings in (["already", "published"], ["published", "published"])
         else:
             assert endings[1] == "published" and ("another run" in endings[0] or "already published" in endings[0])
             winner = next(salt for salt, ending in outcomes if ending == "published")
             codes = [p.sha256 for p in stage_parts(work, safe_tables(winner))]
             assert [p.sha256 for p in committed_manifests(output, release_id)[0].parts] == codes
-    assert names_of(output) == expected_names(output)
-    for release_id in rounds:
         assert verify(output.url_of(release_id), output.storage_options).passed
+    assert names_of(output) == expected_names(output)
 
 
-def test_a_part_with_false_promises_is_refused(output: Store, work: Store) -> None:
-    parts = stage_parts(work, safe_tables())
-    with pytest.raises(StorageError, match="is not what the gate checked"):
-        publish(output, facts_for(safe_tables()), [parts[0], changed(parts[1], bytes=parts[1].bytes + 1)])
+def commit_only(output: Store, work: Store, release_id: str) -> None:
+    """A committed release, as one that was killed before it came to latest.json."""
+    elsewhere = Store(f"{work.url}-{release_id}")
+    manifest = publish_tables(elsewhere, work, safe_tables(), release_id=release_id).manifest
+    for name in manifest.part_names():
+        output.copy_from(elsewhere, name, name)
+    output.create(manifest.layout.manifest(), manifest.to_bytes())
+
+
+def test_latest_is_the_greatest_and_an_older_release_does_not_take_it_back(output: Store, work: Store) -> None:
+    for release_id in ("v9", "v10", "v2"):
+        publish_tables(output, work, safe_tables(), release_id=release_id)
+    assert parse_latest(output.read(LATEST)) == ReleaseLayout("v10", "r0001") == newest(output)
+    publish_tables(output, work, safe_tables("x"), release_id="v9", replacing=True)
+    assert parse_latest(output.read(LATEST)) == ReleaseLayout("v10", "r0001")
+    publish_tables(output, work, safe_tables("x"), release_id="v10", replacing=True)
+    assert parse_latest(output.read(LATEST)) == ReleaseLayout("v10", "r0002")
+
+
+def test_a_damaged_or_orphaned_latest_is_repaired(output: Store, work: Store) -> None:
+    assert update_latest(output) is None
+    publish_tables(output, work, safe_tables(), release_id="v1")
+    output.put("v2/r0001/data/part-00000-efefefefefefefef.parquet", b"still being uploaded")
+    output.put("v1/r0002/data/part-00000-efefefefefefefef.parquet", b"still being uploaded")
+    output.put(LATEST, b"{")
+    assert update_latest(output) == ReleaseLayout("v1", "r0001") == parse_latest(output.read(LATEST))
+    gone = ReleaseLayout("v2", "r0001")
+    output.put_json(LATEST, {"id": gone.id, "revision": gone.revision, "manifest": gone.manifest()})
+    assert update_latest(output) == ReleaseLayout("v1", "r0001") == parse_latest(output.read(LATEST))
+
+
+def test_a_writer_that_was_held_up_does_not_go_backwards(output: Store, work: Store) -> None:
+    """It listed v1 only; before it writes, a rival publishes v2 and names it."""
+    commit_only(output, work, "v1")
+    seen: list[ReleaseLayout | None] = []
+    calls = [0]
+
+    def rival() -> None:
+        calls[0] += 1
+        if calls[0] == 1:
+            publish_tables(output, work, safe_tables(), release_id="v2")
+        seen.append(parse_latest(output.read(LATEST)))
+
+    update_latest(Meddled(output.url, output.storage_options, after_listing=rival))
+    assert calls[0] >= 2
+    assert {*seen, parse_latest(output.read(LATEST))} == {ReleaseLayout("v2", "r0001")}
+
+
+def test_latest_never_moves_backwards_while_many_publish(output: Store, work: Store) -> None:
+    ids = [f"v{i}" for i in range(1, 13)]
+    publish_tables(output, work, safe_tables(), release_id="v0")
+    seen: list[ReleaseLayout] = []
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.is_set():
+            named = parse_latest(output.read(LATEST)) if output.exists(LATEST) else None
+            if named is not None:
+                assert output.exists(named.manifest())
+                seen.append(named)
+
+    def publish_some(mine: list[str]) -> None:
+        for release_id in mine:
+            publish_tables(output, work, safe_tables(), release_id=release_id)
+
+    watcher = threading.Thread(target=watch)
+    writers = [threading.Thread(target=publish_some, args=(ids[i::4],)) for i in range(4)]
+    watcher.start()
+    while not seen:
+        assert watcher.is_alive()
+    for thread in writers:
+        thread.start()
+    for thread in writers:
+        thread.join()
+    done.set()
+    watcher.join()
+    keys = [release_order(layout.id, layout.revision) for layout in seen]
+    assert keys == sorted(keys) and seen[0].id == "v0"
+    assert parse_latest(output.read(LATEST)) == ReleaseLayout("v12", "r0001")
+    assert names_of(output) == expected_names(output)
+
+
+def new_bucket(server: FaultyServer) -> Store:
+    place = server.new_bucket()
+    return Store(place.url, place.storage_options)
+
+
+def ignore_conditions(environ: Environ, forward: Callable[[], Answer]) -> Answer:
+    """What some servers do: the conditions of a request count for nothing."""
+    environ.pop("HTTP_IF_NONE_MATCH", None)
+    environ.pop("HTTP_IF_MATCH", None)
+    return forward()
+
+
+@pytest.mark.server
+def test_a_store_that_grants_the_same_creation_twice_is_refused(moto_server: FaultyServer, work: Store) -> None:
+    output = new_bucket(moto_server)
+    moto_server.fault = ignore_conditions
+    with pytest.raises(StorageError, match=r"does not honour conditional creation"):
+        probe_conditional_create(output, "probe")
+    output.delete("probe")
+    with pytest.raises(StorageError, match=r"does not honour conditional creation"):
+        publish_tables(output, work, safe_tables())
     assert names_of(output) == []
+    moto_server.fault = None
+    publish_tables(output, work, safe_tables())
+    assert names_of(output) == expected_names(output)
+
+
+@pytest.mark.server
+def test_a_store_without_conditional_requests_is_refused(moto_server: FaultyServer, work: Store) -> None:
+    output = new_bucket(moto_server)
+    moto_server.fault = lambda environ, forward: (
+        s3_error("501 Not Implemented", "NotImplemented") if "HTTP_IF_NONE_MATCH" in environ else forward()
+    )
+    with pytest.raises(StorageError, match=r"the store refused it \(NotImplemented\)"):
+        publish_tables(output, work, safe_tables())
+    assert names_of(output) == []
+
+
+@pytest.mark.server
+def test_a_commit_whose_answer_was_lost_is_a_commit(moto_server: FaultyServer, work: Store) -> None:
+    """The manifest arrives, the answer does not; the client asks again, and is told that somebody has it."""
+    output = new_bucket(moto_server)
+    lost: list[int] = []
+
+    def lose_answer(environ: Environ, forward: Callable[[], Answer]) -> Answer:
+        answer = forward()
+        if environ["REQUEST_METHOD"] == "PUT" and environ["PATH_INFO"].endswith("manifest.json") and not lost:
+            lost.append(1)
+            return s3_error("500 Internal Server Error", "InternalError")
+        return answer
+
+    moto_server.fault = lose_answer
+    published = publish_tables(output, work, safe_tables())
+    assert lost and not published.already
+    assert names_of(output) == expected_names(output)
+
+
+def removes(environ: Environ) -> bool:
+    return environ["REQUEST_METHOD"] == "DELETE" or environ.get("QUERY_STRING", "").startswith("delete")
+
+
+@pytest.mark.server
+def test_what_cannot_be_cleaned_up_is_said(moto_server: FaultyServer, work: Store) -> None:
+    output = new_bucket(moto_server)
+    denied = s3_error("403 Forbidden", "AccessDenied")
+
+    def break_off(out: Store, uploads: Sequence[Upload]) -> None:
+        upload_in_turn(out, uploads)
+        moto_server.fault = lambda environ, forward: denied if removes(environ) else forward()
+        raise StorageError("the network is down")
+
+    with pytest.raises(StorageError, match=r"the network is down; .*/r0001 could not be removed either"):
+        publish(output, facts_for(safe_tables()), stage_parts(work, safe_tables()), upload_all=break_off)

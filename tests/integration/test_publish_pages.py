@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -64,47 +65,40 @@ def test_pages_lie_beside_the_manifest_that_names_them(output: Store, work: Stor
     assert report.passed and report.warnings == () and "pages" in [check.name for check in report.checks]
 
 
-def test_two_runs_differ_in_pages_only_where_their_manifests_do(output: Store, work: Store) -> None:
+def test_two_runs_differ_in_pages_only_where_their_manifests_do(disk: Store, work: Store) -> None:
     """The same moment and the same attempt: the same bytes everywhere."""
     there = []
     for folder in ("one", "two"):
-        place = Store(output.url_of(folder), output.storage_options)
+        place = Store(disk.url_of(folder), disk.storage_options)
         publish_described(place, work, attempt="0123456789ab")
         there.append(content(place))
     assert there[0] == there[1]
 
 
-def test_the_same_again_by_other_software_changes_nothing(output: Store, work: Store) -> None:
-    publish_described(output, work)
-    before = content(output)
+def test_the_same_again_by_other_software_changes_nothing(disk: Store, work: Store) -> None:
+    publish_described(disk, work)
+    before = content(disk)
     for how in ({"pages_of": other_pages}, {}):
-        again = publish_described(output, work, created="2026-11-19T00:00:00Z", **how)
-        assert again.already and again.warnings == () and content(output) == before
+        again = publish_described(disk, work, created="2026-11-19T00:00:00Z", **how)
+        assert again.already and again.warnings == () and content(disk) == before
 
 
-def test_each_revision_has_pages_of_its_own(output: Store, work: Store) -> None:
-    publish_described(output, work)
-    before = output.read(README)
-    publish_described(output, work, "x", replace=True, pages_of=other_pages)
-    assert output.read(README) == before and output.read("2026-11-18/r0002/README.md") == b"# Another"
-    assert names_of(output) == expected_names(output)
+def test_each_revision_has_pages_of_its_own(disk: Store, work: Store) -> None:
+    publish_described(disk, work)
+    before = disk.read(README)
+    publish_described(disk, work, "x", replace=True, pages_of=other_pages)
+    assert disk.read(README) == before and disk.read("2026-11-18/r0002/README.md") == b"# Another"
+    assert names_of(disk) == expected_names(disk)
 
 
-@pytest.mark.parametrize(
-    ("bad", "error"),
-    [
-        (lambda m: {"README.md": b""}, InternalError),
-        *((lambda m, name=name: {name: b"x"}, InternalError)
-          for name in ("manifest.json", "Latest.json", "../x.md", "a/b.md", ".md", "more.csv", "README", "a.b.c")),
-        (lambda m: {"README.md": b"x", "readme.md": b"y"}, ValueError),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_a_page_stops_before_anything_is_written(
-    bad: Callable[[Manifest], dict[str, bytes]], error: type[Exception], output: Store, work: Store
-) -> None:
-    with pytest.raises(error):
-        publish_described(output, work, pages_of=bad)
-    assert names_of(output) == []
+def test_what_cannot_be_a_page_stops_before_anything_is_written(disk: Store, work: Store) -> None:
+    names = ("manifest.json", "Latest.json", "../x.md", "a/b.md", ".md", "more.csv", "README", "a.b.c")
+    bad: list[tuple[dict[str, bytes], type[Exception]]] = [({name: b"x"}, InternalError) for name in names]
+    bad += [({"README.md": b""}, InternalError), ({"README.md": b"x", "readme.md": b"y"}, ValueError)]
+    for pages, error in bad:
+        with pytest.raises(error):
+            publish_described(disk, work, pages_of=lambda manifest, pages=pages: pages)
+        assert names_of(disk) == []
 
 
 def _damage(output: Store, name: str, how: str) -> None:
@@ -114,40 +108,38 @@ def _damage(output: Store, name: str, how: str) -> None:
         output.put(name, {"cut short": data[:-1], "changed": data[:-1] + b"x", "empty": b""}[how])
 
 
-@pytest.mark.parametrize("how", ["missing", "cut short", "changed", "empty"])
-@pytest.mark.parametrize("which", ["name", "written", "both"])
-def test_what_is_missing_or_damaged_is_put_back(how: str, which: str, output: Store, work: Store) -> None:
+@pytest.mark.parametrize("which", [("name",), ("written",), ("name", "written")], ids=" and ".join)
+def test_what_is_missing_or_damaged_is_put_back(which: tuple[str, ...], output: Store, work: Store) -> None:
     """From the other copy, or made again where that is the same; or it is told."""
     manifest = publish_described(output, work).manifest
     before, page = content(output), manifest.pages[0]
-    for name in ("name", "written") if which == "both" else (which,):
-        _damage(output, FIRST.absolute(getattr(page, name)), how)
-    if which == "both":
+    for how in ("missing", "cut short", "changed", "empty"):
+        for name in which:
+            _damage(output, FIRST.absolute(getattr(page, name)), how)
         told = publish_described(output, work, pages_of=other_pages)
-        assert told.already and len(told.warnings) == 1
-        assert told.warnings[0].startswith("the page 2026-11-18/r0001/README.md is missing or damaged, and this")
-        again = publish_described(output, work)
-    else:
-        again = publish_described(output, work, pages_of=other_pages)
-    assert again.already and again.warnings == () and content(output) == before
+        if len(which) == 2:
+            assert told.already and len(told.warnings) == 1
+            assert told.warnings[0].startswith("the page 2026-11-18/r0001/README.md is missing or damaged, and this")
+            told = publish_described(output, work)
+        assert told.already and told.warnings == () and content(output) == before
 
 
-def test_whoever_finds_the_release_brings_pages_that_a_dead_run_did_not(output: Store, work: Store) -> None:
+def test_whoever_finds_the_release_brings_pages_that_a_dead_run_did_not(disk: Store, work: Store) -> None:
     def dies(*_: object) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        publish_described(output, work, on_commit=dies)
-    assert README not in names_of(output)
-    report = verify(output.url_of(FIRST.folder), output.storage_options)
+        publish_described(disk, work, on_commit=dies)
+    assert README not in names_of(disk)
+    report = verify(disk.url_of(FIRST.folder), disk.storage_options)
     assert report.passed and report.warnings[0].startswith("3 pages, or copies of pages, are not there: README.md, ")
-    again = publish_described(output, work, pages_of=other_pages)
-    assert again.already and output.read(README) == pages_of(rewritten(again.manifest))["README.md"]
-    assert names_of(output) == expected_names(output)
+    again = publish_described(disk, work, pages_of=other_pages)
+    assert again.already and disk.read(README) == pages_of(rewritten(again.manifest))["README.md"]
+    assert names_of(disk) == expected_names(disk)
 
 
 def test_a_page_that_cannot_be_brought_is_no_reason_to_take_back_the_release(
-    output: Store, work: Store, monkeypatch: pytest.MonkeyPatch
+    disk: Store, work: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_if = Store.put_if
 
@@ -159,31 +151,28 @@ def test_a_page_that_cannot_be_brought_is_no_reason_to_take_back_the_release(
     with monkeypatch.context() as patch:
         patch.setattr(Store, "put_if", refused)
         with pytest.raises(TransientStorageError, match="the pages of 2026-11-18/r0001 were not brought up to date"):
-            publish_described(output, work)
-    assert verify(output.url_of(FIRST.folder), output.storage_options).passed
-    assert publish_described(output, work).already and names_of(output) == expected_names(output)
+            publish_described(disk, work)
+    assert verify(disk.url_of(FIRST.folder), disk.storage_options).passed
+    assert publish_described(disk, work).already and names_of(disk) == expected_names(disk)
 
 
-# --- Releases of older formats -----------------------------------------------------------------------------------
-
-
-def test_a_release_of_the_format_before_is_verified_and_finished_without_pages(output: Store, work: Store) -> None:
-    manifest = publish_tables(output, work, safe_tables()).manifest
+def test_a_release_of_the_format_before_is_verified_and_finished_without_pages(disk: Store, work: Store) -> None:
+    manifest = publish_tables(disk, work, safe_tables()).manifest
     old = {name: value for name, value in json.loads(manifest.to_bytes()).items() if name != "pages"}
     data = canonical_json({**old, "format_version": 2})
-    output.put(FIRST.manifest(), data)
-    output.delete(LATEST)
-    again = publish_described(output, work)
-    assert again.already and again.manifest.to_bytes() == data == output.read(FIRST.manifest())
-    assert names_of(output) == expected_names(output) and len(names_of(output)) == 4
-    report = verify(output.url, output.storage_options, STRICT)
+    disk.put(FIRST.manifest(), data)
+    disk.delete(LATEST)
+    again = publish_described(disk, work)
+    assert again.already and again.manifest.to_bytes() == data == disk.read(FIRST.manifest())
+    assert names_of(disk) == expected_names(disk) and len(names_of(disk)) == 4
+    report = verify(disk.url, disk.storage_options, STRICT)
     assert report.passed and report.sha256 == again.manifest.sha256
-    output.put(README, b"a page that no manifest names")
-    assert list(failed(verify(output.url, output.storage_options, STRICT))) == ["unlisted files"]
+    disk.put(README, b"a page that no manifest names")
+    assert list(failed(verify(disk.url, disk.storage_options, STRICT))) == ["unlisted files"]
 
 
-def test_a_manifest_that_names_pages_otherwise_is_none(tmp_path: Path, work: Store) -> None:
-    release = Forged(Store(str(tmp_path / "output")), publish_described(Store(str(tmp_path / "output")), work))
+def test_a_manifest_that_names_pages_otherwise_is_none(disk: Store, work: Store) -> None:
+    release = Forged(disk, publish_described(disk, work))
     page = dict(release.said["pages"][0])
     for fields in (
         {"pages": [{**page, "name": "../README.md"}]}, {"pages": [{**page, "written": page["name"]}]},
@@ -195,13 +184,9 @@ def test_a_manifest_that_names_pages_otherwise_is_none(tmp_path: Path, work: Sto
         assert "canary" not in refused.value.message
 
 
-# --- What a receiver finds ---------------------------------------------------------------------------------------
-
-
 @pytest.fixture
-def on_disk(tmp_path: Path, work: Store) -> Forged:
-    output = Store(str(tmp_path / "output"))
-    return Forged(output, publish_described(output, work))
+def on_disk(disk: Store, work: Store) -> Forged:
+    return Forged(disk, publish_described(disk, work))
 
 
 def to_link(path: Path) -> None:
@@ -248,9 +233,6 @@ def test_a_link_in_the_place_of_a_page_is_not_written_through(on_disk: Forged, w
     assert elsewhere.read_bytes() == b"of somebody"
 
 
-# --- Taken back --------------------------------------------------------------------------------------------------
-
-
 def test_pages_of_a_withdrawn_release_say_so(output: Store, work: Store) -> None:
     manifest = publish_described(output, work).manifest
     removed = withdraw(output, FIRST, _BACK)
@@ -269,45 +251,41 @@ def test_pages_of_a_withdrawn_release_say_so(output: Store, work: Store) -> None
     }
 
 
-@pytest.mark.parametrize("name", ["a.html", "a.xml", "a.json", "a.sql", "a.md", "a.other"])
-def test_a_notice_has_the_format_of_its_page(name: str) -> None:
-    from xml.etree import ElementTree
-
-    text = notice_of(name, "a <b> & c").decode()
-    assert text.endswith("\n")
-    if name == "a.json":
-        assert json.loads(text) == {"withdrawn": "a <b> & c"}
-    elif name == "a.xml":
-        assert ElementTree.fromstring(text.encode()).text == "a <b> & c"
-    else:
-        assert ("a &lt;b&gt; &amp; c" if name == "a.html" else "a <b> & c") in text
+def test_a_notice_has_the_format_of_its_page() -> None:
+    text = {
+        name: notice_of(f"a.{name}", "a <b> & c").decode() for name in ("html", "xml", "json", "sql", "md", "other")
+    }
+    assert all(notice.endswith("\n") for notice in text.values())
+    assert json.loads(text["json"]) == {"withdrawn": "a <b> & c"}
+    assert ElementTree.fromstring(text["xml"].encode()).text == "a <b> & c"
+    assert "a &lt;b&gt; &amp; c" in text["html"]
+    assert all("a <b> & c" in text[name] for name in ("sql", "md", "other"))
 
 
-@pytest.mark.parametrize("damaged", [False, True], ids=["missing", "damaged"])
 def test_a_copy_that_comes_after_the_withdrawal_is_refused(
-    damaged: bool, output: Store, work: Store, monkeypatch: pytest.MonkeyPatch
+    output: Store, work: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the look at a page and the copy of it the release is withdrawn, all of it."""
-    manifest = publish_described(output, work).manifest
-    output.delete(README)
-    if damaged:
-        output.put(README, b"damaged")
     put_if = Store.put_if
 
     def late(store: Store, name: str, data: bytes, version: str) -> bool:
         monkeypatch.setattr(Store, "put_if", put_if)
-        withdraw(output, FIRST, _BACK)
+        withdraw(place, FIRST, _BACK)
         return store.put_if(name, data, version)
 
-    monkeypatch.setattr(Store, "put_if", late)
-    finish(output, manifest, already=True, pages_of=pages_of)
-    assert b"was withdrawn" in output.read(README)
-    kept = {FIRST.manifest(), FIRST.withdrawn(), LATEST} | manifest.page_names()
-    assert set(names_of(output)) == kept
+    for folder in ("missing", "damaged"):
+        place = Store(output.url_of(folder), output.storage_options)
+        manifest = publish_described(place, work).manifest
+        _damage(place, README, "missing" if folder == "missing" else "changed")
+        monkeypatch.setattr(Store, "put_if", late)
+        finish(place, manifest, already=True, pages_of=pages_of)
+        assert b"was withdrawn" in place.read(README)
+        kept = {FIRST.manifest(), FIRST.withdrawn(), LATEST} | manifest.page_names()
+        assert set(names_of(place)) == kept
 
 
-def test_a_manifest_that_cannot_be_read_does_not_keep_data_from_being_taken_back(output: Store, work: Store) -> None:
-    publish_described(output, work)
-    output.put(f"{FIRST.folder}/{MANIFEST}", b"{")
-    assert withdraw(output, FIRST, _BACK) == 5
-    assert not [name for name in names_of(output) if "/data/" in name or "/pages/" in name]
+def test_a_manifest_that_cannot_be_read_does_not_keep_data_from_being_taken_back(disk: Store, work: Store) -> None:
+    publish_described(disk, work)
+    disk.put(f"{FIRST.folder}/{MANIFEST}", b"{")
+    assert withdraw(disk, FIRST, _BACK) == 5
+    assert not [name for name in names_of(disk) if "/data/" in name or "/pages/" in name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import yaml
 
 from covering import share
 from inputs.people import people
-from microagg_core.errors import InternalError, MicroaggError
+from microagg_core.errors import InternalError
 from microagg_core.release.verify import verify
 from microagg_core.spec.clusters import LocalCluster
 from microagg_core.spec.loading import load_spec
@@ -21,34 +22,31 @@ from microagg_flows.clusters import connect
 from microagg_flows.progress import Silence
 from microagg_flows.release import new_release
 from microagg_flows.stages import run_until
-from releasing.runs import AGAIN, NOW, Release, data_digests, run_stages, start, without_attempt, write_release
+from releasing.runs import NOW, Release, data_digests, run_stages, start, without_attempt, write_release
 from servers.s3_server import Place
 
 #: Several strata are cut and several partitions and files made, so that order could matter.
 CHANGES: dict[str, Any] = {"blocks": {"max_records": 150}, "algorithm": {"name": "v_mdav", "gamma": 0.4}}
 
 
-@pytest.fixture
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Partitions, runs and files of a few kilobytes, in this process."""
-    monkeypatch.setattr("microagg_core.blocks.packing._LEAST_BYTES", 4096)
-    monkeypatch.setattr("microagg_core.blocks.packing.FILE_BYTES", 16_384)
-    monkeypatch.setattr("microagg_core.release.step.RUN_BYTES", 4096)
-    monkeypatch.setattr("microagg_core.release.step.OBJECT_BYTES", 8192)
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """What is released with partitions, runs and files of a few kilobytes, which all is made of from now on."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("microagg_core.blocks.packing._LEAST_BYTES", 4096)
+        patch.setattr("microagg_core.blocks.packing.FILE_BYTES", 16_384)
+        patch.setattr("microagg_core.release.step.RUN_BYTES", 4096)
+        patch.setattr("microagg_core.release.step.OBJECT_BYTES", 8192)
+        folder = tmp_path_factory.mktemp("whole")
+        run_stages(start(write_release(folder, tables(), **CHANGES)))
+        yield data_digests(folder / "output")
 
 
 def tables() -> list[Any]:
     return [people(1500), people(10, first=1500), people(900, first=1510)]
 
 
-def finished(folder: Path, **changes: Any) -> dict[str, str]:
-    run_stages(start(write_release(folder, tables(), **{**CHANGES, **changes})))
-    return data_digests(folder / "output")
-
-
-@pytest.mark.usefixtures("small_pieces")
-def test_an_interrupted_run_goes_on_and_gives_the_same_bytes(tmp_path: Path) -> None:
-    expected = finished(tmp_path / "whole")
+def test_an_interrupted_run_goes_on_and_gives_the_same_bytes(expected: dict[str, str], tmp_path: Path) -> None:
     assert len(expected) > 3
     path = write_release(tmp_path / "cut", tables(), **CHANGES)
     for last in ("survey", "plan", "scatter", "anonymize", "validate", "measure"):
@@ -59,7 +57,7 @@ def test_an_interrupted_run_goes_on_and_gives_the_same_bytes(tmp_path: Path) -> 
     assert data_digests(tmp_path / "cut" / "output") == expected
 
 
-@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.usefixtures("expected")
 def test_the_larger_pieces_of_a_large_release_give_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,10 +99,8 @@ class _FailsAt:
         return self.inner.map(one, items, what)
 
 
-@pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("stage", share(["survey", "scatter", "anonymize", "assemble"], 2))
-def test_a_task_that_failed_is_the_only_one_done_again(stage: str, tmp_path: Path) -> None:
-    expected = finished(tmp_path / "whole")
+def test_a_task_that_failed_is_the_only_one_done_again(stage: str, expected: dict[str, str], tmp_path: Path) -> None:
     path = write_release(tmp_path / "cut", tables(), **CHANGES)
     release = start(path)
     release.workers = _FailsAt(release.workers, stage, 2)
@@ -122,9 +118,7 @@ def test_a_task_that_failed_is_the_only_one_done_again(stage: str, tmp_path: Pat
     assert data_digests(tmp_path / "cut" / "output") == expected
 
 
-@pytest.mark.usefixtures("small_pieces")
-def test_other_row_groups_of_the_same_rows_give_the_same_bytes(tmp_path: Path) -> None:
-    expected = finished(tmp_path / "one")
+def test_other_row_groups_of_the_same_rows_give_the_same_bytes(expected: dict[str, str], tmp_path: Path) -> None:
     path = write_release(tmp_path / "two", tables(), **CHANGES)
     for i, table in enumerate(tables()):
         pq.write_table(table, tmp_path / "two" / "input" / f"part-{i}.parquet", row_group_size=97, compression="none")
@@ -173,20 +167,3 @@ def test_disk_and_s3_and_one_and_two_workers_give_the_same_bytes(tmp_path: Path,
     assert verify(f"{s3_bucket.url}/output", s3_bucket.storage_options).passed
     assert not [n for n in bucket.list("private/work") if n.startswith("private/work/runs")]
     assert release.published is not None and not release.published.already
-
-
-def test_a_published_release_is_recognised_and_another_refused(tmp_path: Path) -> None:
-    path = write_release(tmp_path, tables(), **CHANGES, **AGAIN)
-    run_stages(start(path))
-    before = data_digests(tmp_path / "output")
-    again = run_stages(start(path))
-    assert again.published is not None and again.published.already
-    assert [o.name for o in again.outcomes] == ["survey", "report"]
-    other = write_release(tmp_path, [people(1400)], **CHANGES, **AGAIN)
-    with pytest.raises(MicroaggError, match="already published") as refused:
-        run_stages(start(other))
-    assert refused.value.exit_code == 5
-    assert data_digests(tmp_path / "output") == before
-    replaced = run_stages(start(other, replace=True))
-    assert replaced.published is not None and replaced.published.manifest.revision == "r0002"
-    assert not list((tmp_path / "work" / "runs").glob("*"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from microagg_core.release.publish import publish
 from microagg_core.release.verify import VerifyReport, verify
 from microagg_core.store.layout import MANIFEST
 from microagg_core.store.objects import Store, sha256_hex
-from releasing.parts import changed, facts_for, file_bytes, publish_tables, safe_tables, stage_parts, table_of
+from releasing.parts import facts_for, file_bytes, publish_tables, safe_tables, stage_parts, table_of
 from servers.s3_server import FaultyServer, s3_error
 
 
@@ -125,7 +126,7 @@ def test_null_is_a_value_of_its_own(disk: Store, work: Store) -> None:
 def test_a_row_missing(disk: Store, work: Store) -> None:
     tables = safe_tables()
     parts = stage_parts(work, [tables[0].slice(1), tables[1]])
-    publish(disk, facts_for(tables), [changed(parts[0], rows=7), parts[1]])
+    publish(disk, facts_for(tables), [replace(parts[0], rows=7), parts[1]])
     report = recheck(disk)
     assert failed(report) == ["rows"] and report.exit_code == 4
     assert report.checks[3].detail.startswith("10 of 11 records; another number than declared in data/part-00000-")
@@ -168,7 +169,7 @@ def test_another_dialect(disk: Store, work: Store) -> None:
     text = '"age";"town";"code"\n1;NA;"NA"\n1;NA;"a;b"\n1;NA;NA\n'
     parts = stage_parts(work, tables)
     work.put(parts[0].name, text.encode())
-    part = changed(parts[0], bytes=len(text), sha256=sha256_hex(text.encode()))
+    part = replace(parts[0], bytes=len(text), sha256=sha256_hex(text.encode()))
     publish(disk, facts_for(tables, form="csv", csv=CsvOutput(delimiter=";", null_word="NA")), [part])
     assert recheck(disk).passed
 

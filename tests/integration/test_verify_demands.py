@@ -36,12 +36,8 @@ def forged(output: Store, work: Store) -> Forged:
 
 
 @pytest.fixture
-def on_disk(tmp_path: Path, work: Store) -> Forged:
-    output = Store(str(tmp_path / "output"))
-    return Forged(output, publish_tables(output, work, safe_tables()))
-
-
-# --- Demands ---------------------------------------------------------------------------------------------------
+def on_disk(disk: Store, work: Store) -> Forged:
+    return Forged(disk, publish_tables(disk, work, safe_tables()))
 
 
 def test_a_release_that_is_what_is_demanded(forged: Forged) -> None:
@@ -67,6 +63,10 @@ def test_a_release_that_is_what_is_demanded(forged: Forged) -> None:
          "'town' is a blocking column there, and demanded as a quasi-identifier"),
         (Demands(blocking=("age",)), "columns demanded",
          "'age' is a quasi-identifier there, and demanded as a blocking column"),
+        (Demands(distinct={"age": 2}), "protection of 'age' demanded",
+         "'age' is not a confidential column of the release"),
+        (Demands(t={"code": 0.05}), "protection of 'code' demanded",
+         "4 combinations do not have a distribution, and a share of missing values, within t = 0.05 of the whole's"),
         (Demands(blocking=("county",)), "columns demanded", "'county' is not among the columns"),
         (Demands(blocking=("county",)), "k-anonymity demanded",
          "not counted, as the release does not have all columns that are demanded"),
@@ -92,6 +92,8 @@ def test_another_manifest_than_the_one_that_is_demanded(on_disk: Forged) -> None
         ({"rows": 0}, "--rows: must be at least 1"),
         ({"sha256": "ab"}, "--sha256: must be the manifest's digest, 64 hexadecimal digits"),
         ({"quasi_identifiers": ("a",), "blocking": ("a",)}, "--blocking: 'a' is among the quasi-identifiers too"),
+        ({"distinct": {"code": 1}}, r"--distinct: must be at least 2 \(got 1 for 'code'\)"),
+        ({"t": {"code": float("nan")}}, r"--t: must be between 0 and 1 \(got nan for 'code'\)"),
     ],
 )
 def test_what_cannot_be_demanded(wrong: dict[str, Any], sentence: str) -> None:
@@ -182,9 +184,6 @@ def test_a_release_in_the_place_of_another(place: str, tmp_path: Path, on_disk: 
         verify(f"{output}/{place}")
 
 
-# --- Forged parts ----------------------------------------------------------------------------------------------
-
-
 def test_a_part_with_the_content_of_another(forged: Forged) -> None:
     """Whoever shows two records twice has four of them."""
     rare = table_of([77.0] * 2 + [78.0] * 3, ["z"] * 5, ["x", "y", "a", "b", "c"])
@@ -270,9 +269,6 @@ def test_a_column_that_the_manifest_does_not_describe(forged: Forged) -> None:
     assert {"columns", "k-anonymity"} <= set(failed(report)) and "canary" not in str(report)
 
 
-# --- Files -----------------------------------------------------------------------------------------------------
-
-
 def to_link(path: Path) -> None:
     elsewhere = path.rename(path.parents[3] / f"elsewhere-{path.name}")
     path.symlink_to(elsewhere)
@@ -340,9 +336,6 @@ def test_a_link_to_a_folder_that_is_not_part_of_the_release(on_disk: Forged, tmp
     (on_disk.path / "more").symlink_to(tmp_path)
     assert look(on_disk).warnings[0].startswith("1 files in ")
     assert list(failed(look(on_disk, RIGHT))) == ["unlisted files"]
-
-
-# --- What is published ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "arrow"])

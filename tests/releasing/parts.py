@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import replace
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from queue import Queue
@@ -101,22 +100,14 @@ def publish_in_process(
 ) -> None:
     tables = safe_tables(salt)
     parts = stage_parts(work, tables)
-    facts = replace_created(facts_for(tables, release_id), salt)
+    # Another moment of creation, as another run has.
+    facts = facts_for(tables, release_id, created=f"2026-11-18T12:00:{sum(salt.encode()) % 60:02d}Z")
     start.wait()
     try:
         published = publish(output, facts, parts)
         answers.put((salt, "already" if published.already else "published"))
     except MicroaggError as error:
         answers.put((salt, error.message))
-
-
-def replace_created(facts: ReleaseFacts, salt: str) -> ReleaseFacts:
-    """Another moment of creation, as another run has."""
-    return facts.model_copy(update={"created": f"2026-11-18T12:00:{sum(salt.encode()) % 60:02d}Z"})
-
-
-def changed(part: StagedPart, **fields: Any) -> StagedPart:
-    return replace(part, **fields)
 
 
 def names_of(output: Store) -> list[str]:
@@ -136,6 +127,12 @@ def expected_names(output: Store) -> list[str]:
 @pytest.fixture
 def output(storage_place: Place) -> Store:
     return Store(storage_place.url, storage_place.storage_options)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Store:
+    """An output on a disk, for what does not depend on the store."""
+    return Store(str(tmp_path / "output"))
 
 
 @pytest.fixture

@@ -109,12 +109,12 @@ FAULTS = (
     Fault("publish", "private files are for everybody", "rights = _PRIVATE_FILE if self.private else _FILE",
           "rights = _FILE", "tests/integration/test_private_work.py"),
     Fault("publish", "links are followed", "return 0 if self.follow_links else os.O_NOFOLLOW", "return 0",
-          "tests/integration/test_publish_untrusted.py tests/integration/test_private_work.py "
+          "tests/integration/test_publish.py tests/integration/test_private_work.py "
           "tests/integration/test_storage_removals.py"),
     Fault("publish", "latest.json may name what was withdrawn",
           "return output.exists(layout.manifest()) and not is_withdrawn(output, layout.folder)",
           "return output.exists(layout.manifest())",
-          "tests/integration/test_publish_latest.py tests/integration/test_taken_back.py"),
+          "tests/integration/test_publish.py tests/integration/test_taken_back.py"),
     # --- ledger and series ---
     Fault("series", "an atom is released though somebody left",
           "code[(left > 0) | (stay < k)] = Fate.WITHHELD", "code[stay < k] = Fate.WITHHELD",

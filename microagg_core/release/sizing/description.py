@@ -106,11 +106,7 @@ class Description:
         return self.workers * self.threads
 
     def changed(self, values: Mapping[str, Any]) -> Description:
-        """The same with other values.
-
-        Raises:
-            SpecError: they do not go together.
-        """
+        """The same with other values."""
         return _checked(replace(self, **values))
 
 
@@ -142,9 +138,6 @@ def read_number(text: str) -> float:
 
 def read_description(text: str, given: Mapping[str, Any] | None = None) -> Description:
     """A description as it is written, ``name=value`` with commas between; ``given`` is known from elsewhere.
-
-    Raises:
-        SpecError: a name or a value that is none, or values that do not go together.
 
     >>> read_description("rows=1e9, keys=3M, memory=2GiB").keys
     3000000
@@ -196,11 +189,7 @@ def _checked(one: Description) -> Description:
 
 
 def described(spec: ReleaseSpec) -> dict[str, Any]:
-    """Values of a description, by name.
-
-    Raises:
-        SpecError: the spec's refinement ends by the clock.
-    """
+    """Values of a description, by name."""
     if not isinstance(spec.refine, str):
         raise SpecError("refine: seconds for each block cannot be described; add --set refine=off, fast or thorough")
     roles = spec.roles
@@ -254,9 +243,6 @@ def sizes_of_keys(description: Description) -> Ints:
 
 def draw_plan(description: Description) -> BlockPlan:
     """The plan, by the planner of real releases; keys below k are merged with their neighbours.
-
-    Raises:
-        DataError: a block has more records than the algorithm can take.
 
     >>> draw_plan(Description(rows=100_000, keys=100)).n_blocks
     100

@@ -227,9 +227,6 @@ def _shares(stages: Sequence[StageTimes], place: Workplace) -> dict[str, float]:
 def forecast(description: Description) -> Forecast:
     """What a release of this description would take.
 
-    Raises:
-        DataError: a block has more records than the algorithm can take.
-
     >>> small, large = (forecast(Description(rows=rows)) for rows in (100_000, 1_000_000))
     >>> small.seconds < large.seconds
     True

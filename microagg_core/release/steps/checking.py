@@ -69,9 +69,6 @@ def promise_of(planned: Planned, distributions: tuple[Distribution | None, ...] 
     )
 
 
-# --- What the release should hold -----------------------------------------------------------------------------
-
-
 def expected_of(planned: Planned, promise: Promise, part: int, routes: Routes, released: Routed) -> InputBatch:
     came = tuple(one_array(released.table[kind.name]) for kind in promise.kinds)
     values = tuple(ticks[~released.missing[:, j]] for j, ticks in enumerate(released.ticks))
@@ -92,9 +89,6 @@ def _expected_rows(planned: Planned, routes: Routes, released: Routed) -> pa.Tab
             columns.append(kinds[column.name].with_nulls(values) if column.name in kinds else values)
     rows = pa.Table.from_arrays(columns, names=[c.name for c in schema.released])
     return released_format(planned.context.spec.output).released_form(rows)
-
-
-# --- A worker's half -----------------------------------------------------------------------------------------
 
 
 def check_file(work: Work) -> int:
@@ -140,9 +134,6 @@ def inspect_candidate(work: Work, planned: Planned, *, is_carried: bool) -> tupl
     return file, notes
 
 
-# --- The flow's half -----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class CarriedFiles:
     """The files of survivors, which come after those of arrivals, and how many rows they should have in all."""
@@ -163,11 +154,7 @@ def moments_of_released(parts: Notes, n_attributes: int) -> tuple[Moments, ...]:
 
 
 def distributions_of(planned: Planned, parts: Notes) -> tuple[Distribution | None, ...]:
-    """Take the distributions of confidential values from what was noted of the input.
-
-    Raises:
-        DataError: closeness is demanded of a column that has too many values for it.
-    """
+    """Take the distributions of confidential values from what was noted of the input."""
     check, promise = Distributions(), promise_of(planned)
     counted = parts.by_key.get(check.key) or nothing_noted(check, promise)
     distributions = tuple(counts.distribution() for counts in counted)

@@ -84,9 +84,6 @@ OVERSIZE = Output("oversize", _encode, _decode, "oversize")
 STRATA_SAMPLE, LEAF_COUNTS = TableOutput("strata-sample"), JsonOutput("leaf-counts", dict[str, list[int]])
 
 
-# --- The flow's half: by the survey's sample ---------------------------------------------------------------------
-
-
 def cut_strata(
     context: Context, strata: Strata, survey: Survey, oversize: Ints, limit: int, done: StepsDone
 ) -> tuple[dict[int, Tree], dict[int, Ints]]:
@@ -149,9 +146,6 @@ def read_samples(done: StepsDone) -> Iterator[tuple[int, Drawn]]:
     """Read the survey's samples of all parts that have one, some at a time."""
     for piece, table in done.written(SAMPLE).each(SAMPLE):
         yield piece.number, Drawn.of(table)
-
-
-# --- The flow's half: by passes of their own ---------------------------------------------------------------------
 
 
 def _cut_by_passes(

@@ -68,11 +68,7 @@ class PartitionDemands:
         return cls(block_demands(demands, codes, wholes))
 
     def of_block(self, start: int, end: int) -> Protect:
-        """Have the groups of the block with these rows hold the demands.
-
-        Raises:
-            DataError: no groups of the block can hold them.
-        """
+        """Have the groups of the block with these rows hold the demands."""
         demands = self.whole.taken(np.arange(start, end))
         impossible = demands.impossible()
         if impossible is not None:

@@ -84,11 +84,7 @@ def know_drafts(done: StepsDone, drafts: Sequence[Draft], routes: Sequence[pa.Ta
 
 
 def read_drawn_rows(work: Work, draft: int) -> tuple[pa.Table, Ints]:
-    """Read the rows of a draft from all parts, and the place of each row's block.
-
-    Raises:
-        DataError: there are none.
-    """
+    """Read the rows of a draft from all parts, and the place of each row's block."""
     of_parts = [table for _, table in work.each(DRAWN_ROWS)]
     drawn = [table.filter(pa.array(np.asarray(table[_place(draft)]) >= 0)) for table in of_parts]
     if not sum(table.num_rows for table in drawn):
@@ -99,9 +95,6 @@ def read_drawn_rows(work: Work, draft: int) -> tuple[pa.Table, Ints]:
 
 def _place(draft: int) -> str:
     return f"place{draft}"
-
-
-# --- Collecting ------------------------------------------------------------------------------------------------
 
 
 class DrawnRows:

@@ -46,9 +46,6 @@ def hashes_of(keys: pa.Table, seed: int) -> UInt64s:
     return hash_keys(blocking, np.asarray(keys["pattern"]).astype(np.uint64), seed)
 
 
-# --- A part's keys -------------------------------------------------------------------------------------------
-
-
 def write_keys(work: Work, keys: pa.Table) -> None:
     """Write the keys of one part, cut by ranges of hashes."""
     level = _level(keys.num_rows / _RANGE_KEYS)
@@ -75,9 +72,6 @@ def _ranges_of(hashes: UInt64s, level: int) -> Ints:
     if level == 0:
         return np.ones(len(hashes), dtype=np.int64)
     return (hashes >> np.uint64(64 - level)).astype(np.int64) + (1 << level)
-
-
-# --- A range of keys -----------------------------------------------------------------------------------------
 
 
 def deal_keys(slices: Slices) -> list[Slices]:

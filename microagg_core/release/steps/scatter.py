@@ -81,11 +81,7 @@ SCATTER = Step(
 
 
 def refuse_changed(planned: Planned, part: int, fingerprint: Fingerprint) -> None:
-    """Stop if a part is not, row for row, what was surveyed.
-
-    Raises:
-        DataError: the input changed.
-    """
+    """Stop if a part is not, row for row, what was surveyed."""
     if fingerprint.text() != planned.survey.fingerprints[part]:
         raise input_changed(planned.context.parts[part])
 
@@ -103,12 +99,7 @@ def _scattered_rows(planned: Planned, routes: Routes, released: Routed) -> tuple
 
 
 def gather_partition(work: Work) -> pa.Table:
-    """Read the rows of one partition, by block and record number.
-
-    Raises:
-        DataError: the input changed.
-        DamagedWorkError: an object in the work area is not what was written.
-    """
+    """Read the rows of one partition, by block and record number."""
     table = work.gather(SCATTERED)
     if table is None:
         raise _unlike_the_plan(f"partition {work.number} received none of its records")
@@ -117,11 +108,7 @@ def gather_partition(work: Work) -> pa.Table:
 
 
 def refuse_lost(expected: int, scattered: Sequence[Receipt]) -> None:
-    """Stop if not as many records as are to be released were sent to partitions.
-
-    Raises:
-        DataError: the input changed.
-    """
+    """Stop if not as many records as are to be released were sent to partitions."""
     sent = sum(int(receipt.slices(SCATTERED).array["rows"].sum()) for receipt in scattered)
     if sent != expected:
         raise _unlike_the_plan(f"{sent} of {expected} records were sent to partitions")

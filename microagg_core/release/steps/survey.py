@@ -97,7 +97,8 @@ class Survey:
     def encoding(self, kinds: Sequence[Kind]) -> Encoding:
         """Complete kinds with what is known of all values, and standardize with their moments."""
         surveyed = zip(kinds, self.traits, self.moments, strict=True)
-        return Encoding.steady(tuple(kind.for_input(of, moments) for kind, of, moments in surveyed), self.moments)
+        kinds = tuple(kind.for_input(of, moments) for kind, of, moments in surveyed)
+        return Encoding.from_moments(kinds, self.moments).steadied()
 
     def first_record(self, part: int) -> int:
         return sum(self.rows_of_parts[:part])
@@ -136,11 +137,7 @@ class Fingerprint:
 
 
 def refuse_broken_text(name: str, column: pa.ChunkedArray) -> None:
-    """Stop where a text is none: Parquet files may hold any bytes in a column of text.
-
-    Raises:
-        DataError: naming the column.
-    """
+    """Stop where a text is none: Parquet files may hold any bytes in a column of text."""
     if not is_text(column.type):
         return
     try:
@@ -300,12 +297,7 @@ SURVEY_PARTS = Step(
 
 
 def combine_survey(spec: ReleaseSpec, surveyed: Pieces, context: Context) -> Survey:
-    """Merge the parts' surveys, in part order, and refuse what cannot be released.
-
-    Raises:
-        DataError: no rows or fewer than k, which a night of a series may have; missing values that the spec does not
-            allow, or infinite values.
-    """
+    """Merge the parts' surveys, in part order, and refuse what cannot be released."""
     parts = surveyed.read_all(STATISTICS)
     rows, arrivals = [p["rows"] for p in parts], [p["arrivals"] for p in parts]
     if not any(p["is_marked"] for p in parts):

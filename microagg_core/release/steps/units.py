@@ -197,11 +197,7 @@ def deal_digests(slices: Slices) -> list[Slices]:
 
 
 def check_units(work: Work) -> int:
-    """Count repeated units in a range of digests; the receipt's rows are the repetitions in whatever spelling.
-
-    Raises:
-        DamagedWorkError: digests are gone or not what was written.
-    """
+    """Count repeated units in a range of digests; the receipt's rows are the repetitions in whatever spelling."""
     runs = work.contents(DIGESTS, lambda data: _sum_of(_pairs(data)))
     suspects = suspicious([_pairs(run) for run in runs])
     repeated = count_repeated(suspects & np.array([~np.uint64(0), ~_SPELLING]))
@@ -244,11 +240,7 @@ def count_repeated(pairs: Pairs) -> int:
 
 
 def refuse_repeated_units(spec: ReleaseSpec, checks: Sequence[UnitCheck], written: Pieces) -> None:
-    """Stop where a unit has more than one record, or may have under ids that differ only in spelling.
-
-    Raises:
-        DataError: naming the column(s) and how many records repeat.
-    """
+    """Stop where a unit has more than one record, or may have under ids that differ only in spelling."""
     repeated, exact = [0] * len(checks), [0] * len(checks)
     for place, count, to_the_byte in written.read_all(REPEATED):
         repeated[place] += count
@@ -261,11 +253,7 @@ def refuse_repeated_units(spec: ReleaseSpec, checks: Sequence[UnitCheck], writte
 
 
 def refuse_nameless_units(spec: ReleaseSpec, checks: Sequence[UnitCheck], nameless: Sequence[int]) -> None:
-    """Stop where nobody knows whose a record is.
-
-    Raises:
-        DataError: naming the column(s) and how many records.
-    """
+    """Stop where nobody knows whose a record is."""
     what, cure = ("identifier", ", or give the column the role drop if it does not identify")
     if spec.unit != "row":
         what, cure = "unit", ", or leave these records out"
@@ -309,11 +297,7 @@ def repeated_units(spec: ReleaseSpec, names: tuple[str, ...], count: int) -> str
 
 
 def coarser_columns(spec: ReleaseSpec, sketches: Sequence[Sketch]) -> tuple[str, ...]:
-    """Tell of columns of a unit of several that alone may name the person; what the spec acknowledges is not told.
-
-    Raises:
-        DataError: most records share their value with others, as visits do their person's.
-    """
+    """Tell of columns of a unit of several that alone may name the person; what the spec acknowledges is not told."""
     unit, words = several_columns(spec), []
     for name, sketch in zip(unit, sketches, strict=True):
         shared, rows = 1.0 - sketch.share_shared_by(1, 1), sketch.rows / max(1, sketch.distinct())

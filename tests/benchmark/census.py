@@ -1,0 +1,77 @@
+"""A census-like input, and a spec to release it by: what several benchmarks measure on."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import yaml
+from numpy.typing import NDArray
+
+from microagg_core.store.objects import Store
+
+QUASI_IDENTIFIERS = ["birth", "income", "area", "commute"]
+CONFIDENTIAL = ["diagnosis", "wage", "benefit", "hours"]
+
+
+def write_input(store: Store, rows: int, blocks: int, part_rows: int = 1_000_000) -> None:
+    """Census-like rows in blocks of uneven size, so many a file."""
+    rng = np.random.default_rng(1)
+    share = 1.0 / np.arange(1, blocks + 1) ** 0.6
+    ends = np.cumsum(share / share.sum())[:-1]
+    for part, first in enumerate(range(0, rows, part_rows)):
+        n = min(part_rows, rows - first)
+        key = np.searchsorted(ends, rng.random(n)).astype(np.int32)
+        table = pa.table(
+            {
+                "person_id": _texts("P", np.arange(first, first + n), 9),
+                "region": (key // 10).astype(np.int16),
+                "group": _texts("g", key % 10, 1),
+                "birth": pa.array(rng.integers(-15_000, 18_000, n).astype(np.int32)).view(pa.date32()),
+                "income": np.round(np.exp(rng.normal(10, 0.6, n))),
+                "area": rng.gamma(4, 20, n).astype(np.int32),
+                "commute": rng.exponential(8, n).astype(np.float32),
+                "diagnosis": _texts("", rng.integers(0, 90, n), 2),
+                "wage": (rng.gamma(3, 900, n) // 50 * 50).astype(np.int64),
+                "benefit": rng.random(n) < 0.2,
+                "hours": rng.integers(0, 60, n).astype(np.int8),
+            }
+        )
+        sink = io.BytesIO()
+        pq.write_table(table, sink)
+        store.put(f"part-{part:04d}.parquet", sink.getvalue())
+
+
+def _texts(before: str, numbers: NDArray[Any], digits: int) -> pa.Array:
+    """Numbers with leading zeros, behind a text."""
+    padded = pc.utf8_lpad(pa.array(numbers).cast(pa.string()), width=digits, padding="0")
+    return pc.binary_join_element_wise(before, padded, "")
+
+
+def write_spec(folder: Path, store: str = "", access: dict[str, Any] | None = None, **changes: Any) -> Path:
+    """Write a spec over the input; ``store`` is where all of it lies, ``changes`` are keys of the spec."""
+    confidential = changes.get("roles", {}).get("confidential", CONFIDENTIAL)
+    spec: dict[str, Any] = {
+        "name": "benchmark",
+        "k": 5,
+        "input": {"url": f"{store}input/*.parquet", **(access or {})},
+        "output": {"url": f"{store}output", **(access or {})},
+        "work": {"url": f"{store}work", **(access or {})},
+        "roles": {
+            "identifiers": ["person_id"],
+            "quasi_identifiers": QUASI_IDENTIFIERS,
+            "blocking": ["region", "group"],
+            "confidential": CONFIDENTIAL,
+        },
+        # Nobody is behind these records.
+        "acknowledge": dict.fromkeys(("nearly_unique", "jointly_unique", "ties_few_records"), confidential),
+        **changes,
+    }
+    path = folder / "release.yaml"
+    path.write_text(yaml.safe_dump(spec))
+    return path
