@@ -40,7 +40,7 @@ PIP_ADVICE = (
 
 
 class SetupError(Exception):
-    """What keeps the project from being set up, as one sentence for the person at the terminal."""
+    """A reason why the project cannot be set up, as one sentence for the person at the terminal."""
 
 
 def main(arguments: list[str]) -> int:
@@ -66,17 +66,15 @@ def main(arguments: list[str]) -> int:
 
 
 def categories_of(arguments: list[str]) -> list[str]:
-    """The words that the arguments begin with: an option or a path is pytest's, and so is all that follows it."""
+    """Take the words that the arguments begin with: an option or a path is pytest's, and so is all that follows it."""
     return list(itertools.takewhile(lambda argument: re.fullmatch(r"\w+", argument), arguments))
 
 
 def is_quick(categories: list[str]) -> bool:
-    """Whether all that is asked for does without kernels."""
     return bool(categories) and QUICK.issuperset(categories)
 
 
 def set_up(venv: Path, extra: str) -> None:
-    """Make the environment and install into it, unless that is done already."""
     python = program(venv, "python")
     if is_installed(venv, extra):
         return
@@ -93,7 +91,7 @@ def set_up(venv: Path, extra: str) -> None:
 
 
 def is_installed(venv: Path, extra: str) -> bool:
-    """Whether the environment holds what this clone asks for; the test packages include the demo's."""
+    """Tell whether the environment holds what this clone asks for; the test packages include the demo's."""
     try:
         stamp = (venv / STAMP).read_text(encoding="utf-8").strip()
     except OSError:
@@ -102,7 +100,7 @@ def is_installed(venv: Path, extra: str) -> bool:
 
 
 def fingerprint() -> str:
-    """What an installation depends on: where the clone is, what it asks for, and the Python that has it."""
+    """Hash what an installation depends on: where the clone is, what it asks for, and the Python that has it."""
     digest = hashlib.sha256(f"{ROOT} {sys.version_info[:2]}".encode())
     for path in (ROOT / "pyproject.toml", CONSTRAINTS):
         digest.update(path.read_bytes())
@@ -110,20 +108,19 @@ def fingerprint() -> str:
 
 
 def program(venv: Path, name: str) -> Path:
-    """A program of the environment."""
     return venv / "Scripts" / f"{name}.exe" if os.name == "nt" else venv / "bin" / name
 
 
 def works(python: Path) -> bool:
-    """Whether there is an environment, of this Python's version, that starts: an upgrade may have broken it."""
+    """Tell whether there is an environment of this Python's version that starts: an upgrade may have broken it."""
     if not python.exists():
         return False
     code = f"import sys; sys.exit(sys.version_info[:2] != {tuple(sys.version_info[:2])})"
-    return subprocess.run([python, "-c", code], env=clean(), capture_output=True).returncode == 0
+    return quietly([str(python), "-c", code]) == 0
 
 
 def make_venv(venv: Path, ours: bool) -> None:
-    """A new virtual environment; without a pip of its own where this Python cannot give it one."""
+    """Make a new environment; without a pip of its own where this Python cannot give it one."""
     if venv.exists() and not ours and any(venv.iterdir()):
         raise SetupError(
             f"{venv} is there and is no environment of this Python; move it, or name another in MICROAGG_VENV"
@@ -135,7 +132,7 @@ def make_venv(venv: Path, ours: bool) -> None:
 
 
 def pip_for(python: Path) -> list[str]:
-    """The pip that installs into the environment: its own, or this Python's where it has none."""
+    """Find the pip that installs into the environment: its own, or this Python's where it has none."""
     if quietly([str(python), "-m", "pip", "--version"]) == 0:
         return [str(python), "-m", "pip"]
     outside = [sys.executable, "-m", "pip", "--python", str(python)]
@@ -145,19 +142,17 @@ def pip_for(python: Path) -> list[str]:
 
 
 def install(pip: list[str], what: list[str]) -> None:
-    """Install at the pinned versions; pip's own messages explain a failure better than we could."""
     command = [*pip, "install", "--quiet", "--constraint", str(CONSTRAINTS), *what]
     if subprocess.run(command, env=clean()).returncode != 0:
         raise SetupError("installing failed, as pip says above; check the network or the package index, and run again")
 
 
 def quietly(command: list[str]) -> int:
-    """Run a command for its exit code alone."""
     return subprocess.run(command, env=clean(), capture_output=True).returncode
 
 
 def clean() -> dict[str, str]:
-    """The surroundings without what would lead Python or pip out of the environment."""
+    """Take from the surroundings what would lead Python or pip out of the environment."""
     astray = {"PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_USER", "VIRTUAL_ENV"}
     kept = {name: value for name, value in os.environ.items() if name not in astray}
     # A user's pip configuration may ask for --user, which a virtual environment refuses.
@@ -165,10 +160,7 @@ def clean() -> dict[str, str]:
 
 
 def run_demo(venv: Path, arguments: list[str]) -> int:
-    """`microagg demo`, in the folder where the user is, once what it needs is compiled, which is shown apart.
-
-    Where compiling fails, it has said why, and the demo can do without, if need be.
-    """
+    """Run `microagg demo` in the folder where the user is, once what it needs is compiled, if it can be."""
     microagg = str(program(venv, "microagg"))
     if follow([microagg, "warm", "--k", DEMO_K], Path.cwd()) == 130:
         return 130
@@ -176,7 +168,7 @@ def run_demo(venv: Path, arguments: list[str]) -> int:
 
 
 def run_checks(venv: Path, categories: list[str], arguments: list[str]) -> int:
-    """The checks that are asked for, the tests last; the exit code is that of the first one that failed.
+    """Run the checks that are asked for, the tests last; return the exit code of the first that failed.
 
     All kernels are compiled meanwhile: no test waits for them, and no two that run side by side compile the same.
     """
@@ -193,7 +185,7 @@ def run_checks(venv: Path, categories: list[str], arguments: list[str]) -> int:
 
 
 def run_each(commands: dict[str, list[str]]) -> dict[str, int]:
-    """Run commands in sight of the user, up to one that is interrupted; the exit codes of those that failed."""
+    """Run commands in sight of the user, up to one that is interrupted; return the exit codes of those that failed."""
     failed: dict[str, int] = {}
     for name, command in commands.items():
         print(f"bootstrap: {name}", flush=True)
@@ -205,7 +197,7 @@ def run_each(commands: dict[str, list[str]]) -> dict[str, int]:
 
 
 def checks(python: str, categories: list[str], arguments: list[str]) -> dict[str, list[str]]:
-    """The commands for some categories, or for all where none is named, by what they are called."""
+    """List the commands for some categories, or for all where none is named."""
     lint = {
         "ruff check": [python, "-m", "ruff", "check", "."],
         "ruff format": [python, "-m", "ruff", "format", "--check", "."],
@@ -224,17 +216,15 @@ def side_by_side() -> list[str]:
 
 
 def follow(command: list[str], folder: Path) -> int:
-    """Run a command in sight of the user; 130 when it was interrupted, as a shell has it."""
     return end_of(start(command, folder))
 
 
 def start(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
-    """A command under way, in sight of the user."""
     return subprocess.Popen(command, cwd=folder, env=clean())
 
 
 def end_of(process: subprocess.Popen[bytes]) -> int:
-    """A command's exit code, when it has ended."""
+    """Wait for the exit code of a command; 130 when it was interrupted, as a shell has it."""
     while True:
         try:
             code = process.wait()

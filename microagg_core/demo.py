@@ -46,11 +46,6 @@ _DIAGNOSIS_AGEING = np.array([-1.2, 0.0, -0.3, 1.6, 1.9, 0.0, 2.4, -0.4, 0.9, 2.
 def make_people(n: int = N_PEOPLE, seed: int = _SEED) -> pa.Table:
     """A table of ``n`` made-up people; the same ``n`` and ``seed`` give the same table.
 
-    ``person_id`` names a person. ``birth_date``, ``dwelling_area_m2``, ``commute_km`` and ``year_of_arrival``
-    could be known to a neighbour, ``region``, ``district`` and ``sex`` are for blocking, and the rest is
-    confidential: ``education``, ``diagnosis``, ``monthly_income`` (euros), ``benefits`` and ``weekly_hours``
-    (null for those who do not work).
-
     >>> make_people(3, seed=1).column("person_id").to_pylist()
     ['P0000001', 'P0000002', 'P0000003']
     """
@@ -88,12 +83,6 @@ def write_demo(folder: str | Path, n: int = N_PEOPLE, seed: int = _SEED) -> Path
 
     Files that are there are replaced, by the same bytes for the same ``n`` and ``seed``; but the key of the series
     stays, so that releases of other days go on with it. StorageError where the folder cannot be written.
-
-    >>> import tempfile
-    >>> from microagg_core.spec.loading import load_spec
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     load_spec(str(write_demo(folder, n=100))).k
-    5
     """
     folder = Path(folder)
     people = make_people(n, seed)

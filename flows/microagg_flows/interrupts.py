@@ -47,7 +47,6 @@ class Interruptions:
         self.requested = False
 
     def __call__(self, _number: int, _frame: FrameType | None) -> None:
-        """Handle a signal, in the main thread."""
         if not self.requested:
             self.requested = True
             self._shorten(_ORDERLY_SECONDS)
@@ -200,19 +199,15 @@ def end_now(text: str, code: int) -> None:
     """Say a last word and end this process and all that it started, without a look back."""
     with suppress(OSError):
         os.write(2, (_SHOW_CURSOR if os.isatty(2) else b"") + text.encode())
-    _kill_children()
-    os._exit(code)
-
-
-_SHOW_CURSOR = b"\x1b[?25h\n"
-
-
-def _kill_children() -> None:
     import psutil
 
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
             child.kill()
+    os._exit(code)
+
+
+_SHOW_CURSOR = b"\x1b[?25h\n"
 
 
 def leave_in_time(code: int) -> None:

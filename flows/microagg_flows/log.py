@@ -51,7 +51,6 @@ class Log:
     record: Named | None = None
 
     def progress(self, quiet: bool) -> Progress:
-        """Show progress as it suits the terminal, and in lines of the log."""
         is_short = self.level != LogLevel.info
         lines = Silence() if is_short else _LogLines(self)
         if self.stream is None:
@@ -61,11 +60,7 @@ class Log:
         return Both(terminal_progress(quiet or is_short), lines)
 
     def write(self, level: LogLevel, event: str) -> None:
-        """Write a line, if it is worth one.
-
-        Raises:
-            StorageError: there is no room for it.
-        """
+        """Write a line, if it is worth one."""
         if self.stream is None or _ORDER.index(level) < _ORDER.index(self.level):
             return
         try:
@@ -104,11 +99,7 @@ class _LogLines(Lines):
 def opened_log(
     form: LogFormat = LogFormat.text, file: Path | None = None, level: LogLevel = LogLevel.info
 ) -> Iterator[Log]:
-    """Open a log, for as long as the block lasts.
-
-    Raises:
-        SpecError: there can be no such file.
-    """
+    """Open a log, for as long as the block lasts."""
     if file is not None:
         with _appended(file) as stream:
             yield Log(form, level, stream)

@@ -203,8 +203,8 @@ def _masked_as_one(table: Table, names: list[Hashable], info: AlgorithmInfo, opt
     elif info.name == "best":
         from microagg_core.group.algorithms.best import best
 
-        choice = best(X, k, seed=seed)
-        labels, tried = improved(X, choice.labels, k, seed, effort), choice.tried
+        labels, tried = best(X, k, seed=seed)
+        labels = improved(X, labels, k, seed, effort)
     else:
         labels, certificate = info.run_certified(X, k, measured=Z, seed=seed, **params)
         labels = improved(X, labels, k, seed, effort)

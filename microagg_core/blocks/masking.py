@@ -158,8 +158,9 @@ def _grouped(spec: GroupingRules, Z: Floats, measured: Floats, seed: int) -> Pro
     """Run the spec's algorithm; of "best", the one that was."""
     info = algorithms()[spec.algorithm.name]
     if info.name == "best":
-        choice = best(Z, spec.k, seed=seed)
-        return Proposal(choice.labels, choice.chosen, tuple(sorted({tried.algorithm for tried in choice.tried})), None)
+        labels, tried = best(Z, spec.k, seed=seed)
+        chosen = min(tried, key=lambda run: run.refined_sse).algorithm
+        return Proposal(labels, chosen, tuple(sorted({run.algorithm for run in tried})), None)
     labels, certificate = info.run_certified(Z, spec.k, measured=measured, seed=seed, **spec.algorithm.parameters)
     return Proposal(labels, info.name, (), certificate)
 

@@ -387,8 +387,8 @@ class _Trying:
 
 def _by_chance(exposure: Exposure) -> float | None:
     """Compute what somebody links rightly who takes any record of the label that misses the same values."""
-    own = exposure.sought.own
-    return share(float(exposure.sought.candidates.by_chance(own).sum()), len(own)) if len(own) else None
+    own = exposure.own
+    return share(float(exposure.all_candidates.by_chance(own).sum()), len(own)) if len(own) else None
 
 
 def _stand_alone(exposure: Exposure) -> Bools:

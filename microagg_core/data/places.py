@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 
 from microagg_core.data.formats import input_names
 from microagg_core.data.formats.options import CsvInput
@@ -133,41 +133,41 @@ def without_credentials(url: str) -> str:
     return url
 
 
-def a_local_path(path: str) -> str:
+def _a_local_path(path: str) -> str:
     without_credentials(path)
     if not is_local(path) or "\n" in path or "\0" in path:
         raise ValueError("must be the path of a file on the machine that starts the releases")
     return path
 
 
+LocalPath = Annotated[str, Field(min_length=1), AfterValidator(_a_local_path)]
+
+
+def _without_secrets(options: dict[str, Any]) -> dict[str, Any]:
+    if secrets := list(secret_options(options)):
+        raise PartError(secrets)
+    return options
+
+
 class Location(Model):
     """A place in storage: any fsspec URL, or a path relative to the spec file's folder."""
 
-    url: str = Field(min_length=1, description="fsspec URL or path; relative paths start at the spec's folder")
-    storage_options: dict[str, Any] = Field(
+    url: Annotated[str, Field(min_length=1), AfterValidator(without_credentials)] = Field(
+        description="fsspec URL or path; relative paths start at the spec's folder"
+    )
+    storage_options: Annotated[dict[str, Any], AfterValidator(_without_secrets)] = Field(
         default={}, description="options of the file system (endpoint_url, anon, ...); never credentials"
     )
-
-    @field_validator("url")
-    @classmethod
-    def _no_credentials_in_url(cls, url: str) -> str:
-        return without_credentials(url)
-
-    @field_validator("storage_options")
-    @classmethod
-    def _no_credentials(cls, options: dict[str, Any]) -> dict[str, Any]:
-        if secrets := list(secret_options(options)):
-            raise PartError(secrets)
-        return options
 
 
 class Input(Location):
     """Where the microdata are: one file, or a glob of files with one schema."""
 
-    url: str = Field(
-        min_length=1,
-        description="fsspec URL or path; relative paths start at the spec's folder; {id} in it stands for the "
-        "release's id, {date} for the day of the run",
+    url: Annotated[str, Field(min_length=1), AfterValidator(without_credentials), AfterValidator(with_known_names)] = (
+        Field(
+            description="fsspec URL or path; relative paths start at the spec's folder; {id} in it stands for the "
+            "release's id, {date} for the day of the run",
+        )
     )
     format: Annotated[str, OneOf(lambda: ("auto", *input_names()))] = Field(
         default="auto",
@@ -175,16 +175,10 @@ class Input(Location):
     )
     csv: CsvInput = CsvInput()
 
-    @field_validator("url")
-    @classmethod
-    def _known_names(cls, url: str) -> str:
-        return with_known_names(url)
-
 
 class Lasting(Location):
     """A place that all releases of a spec share."""
 
-    @field_validator("url")
-    @classmethod
-    def _no_names(cls, url: str) -> str:
-        return without_names(url)
+    url: Annotated[str, Field(min_length=1), AfterValidator(without_credentials), AfterValidator(without_names)] = (
+        Field(description="fsspec URL or path; relative paths start at the spec's folder")
+    )

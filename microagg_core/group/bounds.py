@@ -38,16 +38,6 @@ class Bound:
         """
         return gap_percent(sse, self.sse)
 
-    def ratio(self, sse: float) -> float:
-        """Bound how many times the least possible loss a loss is; 1 for no loss at all, infinite without a bound.
-
-        >>> Bound(2.0, "factor").ratio(3.0), Bound(0.0, "factor").ratio(3.0), Bound(0.0, "factor").ratio(0.0)
-        (1.5, inf, 1.0)
-        """
-        if sse == 0:
-            return 1.0
-        return sse / self.sse if self.sse > 0 else math.inf
-
 
 def gap_percent(sse: float, bound: float) -> float:
     """Compute the share of a loss that lies above a lower bound, in percent; 0 where there is no loss."""
@@ -102,12 +92,14 @@ class Certificate:
 
     @property
     def ratio(self) -> float:
-        """Bound on how many times the least SSE is the partition's.
+        """Bound how many times the least SSE the partition's is; 1 for no loss at all, infinite without a bound.
 
         >>> Certificate(sse=3.0, weight=4.0, bound=4.0).ratio
         1.5
         """
-        return self.lower_bound.ratio(self.sse)
+        if self.sse == 0:
+            return 1.0
+        return self.sse / self.optimum_at_least if self.optimum_at_least > 0 else math.inf
 
     def document(self) -> dict[str, float | None]:
         ratio = self.ratio if math.isfinite(self.ratio) else None

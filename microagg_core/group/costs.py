@@ -6,6 +6,7 @@ Nothing here loads numpy: the registry of algorithms stands on it, and reading a
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 #: By effort: at most how many sweeps downhill come after those of the annealing.
 EFFORTS: dict[str, int] = {"fast": 0, "thorough": 5}
@@ -150,6 +151,24 @@ def of_a_search(n: int, p: int) -> float:
     if p > MOST_ATTRIBUTES:
         return math.inf
     return math.pow(1.48, p) * math.pow(n / 100_000, 0.06 * p)
+
+
+def peeling(
+    scanned: float, scan: tuple[float, float], record: tuple[float, float], search: float
+) -> Callable[[int, int, int], float]:
+    """Model the seconds of a group a round, each around one record: by plain scans, or a tree where that is quicker.
+
+    ``scanned`` are those of a record by scans; ``scan`` those of a scan, for a record and for its attribute; ``record``
+    those of a record by a tree, likewise; ``search`` those of a group by a search, which is no longer than a scan.
+    """
+
+    def seconds(n: int, p: int, k: int) -> float:
+        of_scan = n * (scan[0] + scan[1] * p)
+        of_search = min(of_scan, search * of_a_search(n, p))
+        by_tree = n * (record[0] + record[1] * p) * of_a_record(n) + n / k * of_search
+        return min(scanned * n + n / k * of_scan, by_tree)
+
+    return seconds
 
 
 def of_a_record(n: int) -> float:

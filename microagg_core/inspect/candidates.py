@@ -7,7 +7,6 @@ the same answers, as tests say.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -27,7 +26,10 @@ FEW_ASKED = 200
 
 
 class Candidates:
-    """The released combinations as somebody sees them who knows some of the quasi-identifiers."""
+    """The released combinations as somebody sees them who knows some of the quasi-identifiers.
+
+    Of each: means, and which are missing; the number of its label; and its size.
+    """
 
     def __init__(self, means: Floats, missing: Bools, labels: Ints, sizes: Ints) -> None:
         self._missing, self._sizes = missing, sizes
@@ -38,16 +40,11 @@ class Candidates:
         self._trees: dict[bytes, _Tree] = {}
 
     def by_chance(self, own: Ints) -> Floats:
-        """Compute the chance of each record, for who picks any record of its label and missing values."""
+        """Compute the chance of each record, by its own combination, for who picks any of its label and pattern."""
         return 1.0 / np.bincount(self._keys, self._sizes)[self._keys[own]]
 
     def link(self, values: Floats, own: Ints) -> tuple[Floats, Floats]:
-        """Look for records: the chance of each that its own combination is taken, and that the record itself is.
-
-        Args:
-            values: what is known of them.
-            own: the combination of each.
-        """
+        """Look for records by what is known of them: the chances that ``own`` combination, and the record, is taken."""
         keys, values = self._keys[own], np.where(self._missing[own], 0.0, values)
         asked = np.bincount(keys, minlength=len(self._rivals))
         few = (asked <= FEW_ASKED) | (self._rivals <= FEW_COMBINATIONS)
@@ -84,39 +81,6 @@ class Candidates:
             chosen = np.flatnonzero(keys[self._keys])
             self._trees[name] = _Tree(self._points[chosen], self._keys[chosen], self._sizes[chosen], chosen)
         return self._trees[name]
-
-
-@dataclass(frozen=True)
-class Sought:
-    """The combinations of labels in which somebody is asked for: nobody else is anybody's candidate."""
-
-    means: Floats
-    missing: Bools
-    labels: Ints
-    sizes: Ints
-    #: The combination of each record that is asked for.
-    own: Ints
-
-    @classmethod
-    def of(cls, means: Floats, missing: Bools, labels: Ints, sizes: Ints, own: Ints) -> Sought:
-        """Leave out labels in which nobody is asked for."""
-        asked = np.bincount(labels[own], minlength=int(labels.max(initial=-1)) + 1) > 0
-        if asked.all():
-            return cls(means, missing, labels, sizes, own)
-        sought = np.flatnonzero(asked[labels])
-        place = np.searchsorted(sought, own)
-        return cls(means[sought], missing[sought], labels[sought], sizes[sought], place)
-
-    @cached_property
-    def candidates(self) -> Candidates:
-        return Candidates(self.means, self.missing, self.labels, self.sizes)
-
-    def candidates_of(self, attributes: tuple[int, ...]) -> Candidates:
-        """As somebody sees them who knows these quasi-identifiers."""
-        if len(attributes) == self.means.shape[1]:
-            return self.candidates
-        columns = list(attributes)
-        return Candidates(self.means[:, columns], self.missing[:, columns], self.labels, self.sizes)
 
 
 class _Tree:

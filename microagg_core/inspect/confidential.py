@@ -103,7 +103,7 @@ class DrawnRecords:
 
 @dataclass(frozen=True)
 class Confidential:
-    """What is known of the confidential columns of an input, and of the quasi-identifiers beside them."""
+    """Sketches and draws of the confidential columns of an input, and of the quasi-identifiers beside them."""
 
     names: tuple[str, ...]
     quasi_identifiers: tuple[str, ...]
@@ -186,7 +186,7 @@ class Confidential:
 
 
 def _tied_share(sketch: Sketch) -> float:
-    """Share of records that are tied to few others; of a handful of values nobody can tell."""
+    """Estimate the share of records that are tied to few others; of a handful of values nobody can tell."""
     return sketch.share_shared_by(2, FEW) if sketch.distinct() >= _LEAST_TIES else 0.0
 
 
@@ -209,8 +209,6 @@ class _Explanations:
         names = tuple(self.of.names[c] for c in columns)
         quasi_names = tuple(self.of.quasi_identifiers[j] for j in quasi)
         return Disclosure("fixes_quasi_identifier", names, share, share >= EXPLAINS, quasi_names)
-
-    # --- One column ---------------------------------------------------------------------------------------------
 
     def _alone(self) -> Iterator[Disclosure]:
         means = DrawnMeans(self.drawn.Z, self.of.k, self.of.n_records)
@@ -261,8 +259,6 @@ class _Explanations:
         if rows.sum() < _LEAST_RECORDS:
             return 0.0
         return squared_correlation(drawn.V[rows, c], drawn.Z[rows, j], len(np.unique(blocks[rows])) - 1)
-
-    # --- Several columns ----------------------------------------------------------------------------------------
 
     @cached_property
     def _numeric(self) -> list[int]:
@@ -374,7 +370,7 @@ def _scaled(V: Floats) -> Floats:
 
 
 def _without_far(Z: Floats) -> Floats:
-    """Values without those so far off that one of them would be all the variance there is; they become NaN."""
+    """Leave out values so far off that one of them would be all the variance there is; they become NaN."""
     with np.errstate(invalid="ignore"):
         distances = np.abs(Z - np.nanmedian(np.where(np.isnan(Z).all(axis=0), 0.0, Z), axis=0))
     usual = np.nanquantile(np.where(np.isnan(distances).all(axis=0), 0.0, distances), _USUAL, axis=0)
@@ -403,7 +399,7 @@ def _fewest(n: int, suffice: Callable[[list[int]], bool]) -> list[int]:
 
 
 def _ranked_within(keys: Draw, n_quasi: int, n_columns: int) -> tuple[Ints, DrawnRecords] | None:
-    """Records of blocks that are large enough, by block: quasi-identifiers and numbers as centred ranks there."""
+    """Rank quasi-identifiers and numbers within their blocks, of blocks that are large enough."""
     _, blocks, counts = np.unique(keys.table["key"].to_numpy(), return_inverse=True, return_counts=True)
     large = counts[blocks] >= _LEAST_OF_A_BLOCK
     if not large.any():

@@ -58,13 +58,7 @@ class Demand:
         return codes_of(values) if self.t is None or whole is None else whole.codes(values)
 
     def broken(self, codes: Ints, labels: Ints, whole: Distribution | None) -> Bools:
-        """Find the groups that do not hold it.
-
-        Args:
-            codes: of the records' values, 0 where there is none; equal values have equal codes, and where closeness is
-                demanded they are the places among the values of the whole.
-            labels: the records' groups, 0 to g-1, none of them empty.
-            whole: how the column is distributed, where closeness is demanded.
+        """Find the groups, 0 to g-1, that do not hold it; codes are those of :meth:`codes`.
 
         >>> Demand("diagnosis", distinct=2).broken(np.array([7, 7, 7, 8]), np.array([0, 0, 1, 1]), None).tolist()
         [True, False]
@@ -84,7 +78,6 @@ class Protection:
 
     @classmethod
     def of_spec(cls, protect: Protect | None, confidential: Iterable[str]) -> Protection:
-        """In the order of the confidential columns."""
         if protect is None:
             return cls()
         asked = protect.of_columns(confidential)

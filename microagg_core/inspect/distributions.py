@@ -119,11 +119,7 @@ class GroupValues:
 
 
 def distinct_values(codes: Ints, groups: Ints) -> Ints:
-    """Count the distinct values of each group; code 0 is none.
-
-    >>> distinct_values(np.array([4, 0, 7, 9]), np.array([0, 0, 1, 1])).tolist()
-    [1, 2]
-    """
+    """Count the distinct values of each group; code 0 is none."""
     return GroupValues.of(codes, groups).distinct
 
 
@@ -197,12 +193,7 @@ class Distribution:
         return other is not None and self.values.equals(other.values) and np.array_equal(self.counts, other.counts)
 
     def distances(self, codes: Ints, labels: Ints) -> Floats:
-        """Measure the distance of each group from the whole.
-
-        Args:
-            codes: of the records' values, each among the distinct ones.
-            labels: the records' groups, 0 to g-1, none of them empty.
-        """
+        """Measure the distance of each group, 0 to g-1, from the whole; codes are among the distinct values'."""
         if len(codes) and int(codes.min()) < 0:
             raise InternalError("a bug: a value that was not counted; please report it")
         return self.distances_of(GroupValues.of(codes, labels))
@@ -219,8 +210,9 @@ class Distribution:
         return far
 
     def _ordered(self, groups: GroupValues) -> Floats:
-        """Between two values of a group, its share of records stands still, and that of the whole passes it once.
+        """Measure groups of values with an order.
 
+        Between two values of a group, its share of records stands still, and that of the whole passes it once.
         Up to where it does, the whole's records up to a value are below the group's share of them, and then above. With
         c the values of the group's ranks r = 1..s, p where they are passed, P the sums of what is cumulative, and the
         values 1..m of T records in all, the sum of ``|F - G|`` times ``s T`` comes to
@@ -263,13 +255,13 @@ class Distribution:
 
 
 def _times(numbers: Ints, factor: int, wide: bool) -> Ints:
-    """Products, as Python's whole numbers where 64 bits might not hold what becomes of them."""
+    """Multiply, as Python's whole numbers where 64 bits might not hold what becomes of them."""
     return numbers.astype(object) * factor if wide else numbers * factor
 
 
 @dataclass
 class ValueCounts:
-    """Counts the values of a column, batch by batch; gives up where there are more distinct ones than the limit."""
+    """Count the values of a column, batch by batch; give up where there are more distinct ones than the limit."""
 
     type: pa.DataType
     limit: int
@@ -278,13 +270,11 @@ class ValueCounts:
     _gathered: int = 0
 
     def add(self, column: pa.ChunkedArray | pa.Array) -> None:
-        """Count the values of a batch."""
         if not self.is_given_up and len(column):
             counted = pc.value_counts(as_key(one_array(column)))
             self.merge(counted.field("values"), np.asarray(counted.field("counts")))
 
     def merge(self, values: pa.Array, counts: Ints) -> None:
-        """Take in values that were counted elsewhere."""
         if self.is_given_up:
             return
         self._counted.append((values, counts))
@@ -305,7 +295,7 @@ class ValueCounts:
         return both
 
     def _add_up(self) -> None:
-        """Each value once; by Arrow's dictionaries, as its groups take a hundred times as long for some floats."""
+        """Count each value once; by dictionaries, as Arrow's groups take a hundred times as long for some floats."""
         if len(self._counted) > 1:
             every = pa.concat_arrays([values for values, _ in self._counted])
             counts = np.concatenate([counts for _, counts in self._counted])

@@ -46,9 +46,6 @@ _AS_NARROW = 0.8
 _LEAST_ASKED = 30
 
 
-# --- Features ------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Explained:
     """What some features explain of the columns of a matrix of ``n`` rows, beside all that there is of it."""
@@ -154,9 +151,6 @@ def _unit(features: Floats) -> Floats:
     return np.where(deviations > 1e-12 * scale, centred / np.where(deviations > 0, deviations, 1.0), 0.0)
 
 
-# --- Released means ------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Completion:
     """Share of records whose quasi-identifier a column and the means tell nearly, beside that by chance."""
@@ -174,13 +168,8 @@ class Completion:
 class DrawnMeans:
     """Quasi-identifiers of drawn records, and means as a release would have them.
 
-    Groups of the drawn records are wider than those of all records. In small blocks they are about as wide, in one
-    block of all they are narrower as there are more records: both are tried.
-
-    Args:
-        Z: quasi-identifiers (records x p) in the order of the records' hashes, NaN where missing.
-        k: records of a group at least.
-        n_records: records in all.
+    Groups of the drawn records, which are in the order of their hashes, are wider than those of all. In small blocks
+    they are about as wide, in one block of all they are narrower as there are more records: both are tried.
     """
 
     def __init__(self, Z: Floats, k: int, n_records: int) -> None:
@@ -196,12 +185,7 @@ class DrawnMeans:
         self._by_chance = [guesses.hits(self._shuffled) for guesses in self._guesses]
 
     def completions(self, numbers: Floats, levels: Ints) -> list[Completion]:
-        """Measure what a column completes of each quasi-identifier.
-
-        Args:
-            numbers: the column's, NaN where it has none; without any it is looked at by its levels alone.
-            levels: hashes of its values.
-        """
+        """Measure what a column completes of each quasi-identifier; without a number, by the hashes of its values."""
         numbers, levels = numbers[:_MOST_RECORDS], levels[:_MOST_RECORDS]
         order = self._shuffled[np.lexsort((levels[self._shuffled], numbers[self._shuffled]))]
         is_number = ~np.isnan(numbers)

@@ -20,9 +20,9 @@ from microagg_core.data.kinds.contract import Claim
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.hashing import hash_rows, one_array
 from microagg_core.data.tables.ordering import as_key, combinations
-from microagg_core.inspect.candidates import Sought
+from microagg_core.inspect.candidates import Candidates
 from microagg_core.inspect.distributions import Distribution, GroupValues, codes_of
-from microagg_core.inspect.units import units_of_groups
+from microagg_core.inspect.kanonymity import units_of_groups
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.spec.release import RiskEffort
 
@@ -111,30 +111,42 @@ class Exposure:
         return self.sum_by_label(self.sizes)
 
     @cached_property
-    def values_shown(self) -> tuple[ValuesShown, ...]:
-        return tuple(map(self._shown, self.confidential))
-
-    def shown(self, column: str) -> ValuesShown:
-        names = [values.name for values in self.confidential]
-        return self.values_shown[names.index(column)]
-
-    def _shown(self, column: ConfidentialValues) -> ValuesShown:
-        values, distance = GroupValues.of(column.codes, self.groups, self.sizes), None
-        if column.distribution is not None and len(self.sizes):
-            distance = float(column.distribution.distances_of(values).max())
-        return ValuesShown(values.distinct, distance)
+    def shown(self) -> dict[str, ValuesShown]:
+        """What combinations show, by confidential column."""
+        shown = {}
+        for column in self.confidential:
+            values, distance = GroupValues.of(column.codes, self.groups, self.sizes), None
+            if column.distribution is not None and len(self.sizes):
+                distance = float(column.distribution.distances_of(values).max())
+            shown[column.name] = ValuesShown(values.distinct, distance)
+        return shown
 
     @cached_property
-    def sought(self) -> Sought:
-        return Sought.of(self.means, self.missing, self.labels, self.sizes, self.groups[self.asked.rows])
+    def _sought(self) -> tuple[Ints, Ints]:
+        """Find combinations of labels in which somebody is asked for, and the place among these of each who is."""
+        own = self.groups[self.asked.rows]
+        asked = np.bincount(self.labels[own], minlength=self.n_labels) > 0
+        sought = np.flatnonzero(asked[self.labels])
+        return sought, np.searchsorted(sought, own)
+
+    @property
+    def own(self) -> Ints:
+        """The place of each asked record's combination among :meth:`candidates`."""
+        return self._sought[1]
+
+    def candidates(self, attributes: Sequence[int]) -> Candidates:
+        """Find those whom somebody may take for who is asked, if he knows these quasi-identifiers."""
+        sought, columns = self._sought[0], list(attributes)
+        means, missing = self.means[sought][:, columns], self.missing[sought][:, columns]
+        return Candidates(means, missing, self.labels[sought], self.sizes[sought])
+
+    @cached_property
+    def all_candidates(self) -> Candidates:
+        return self.candidates(range(len(self.names)))
 
     def sum_by_label(self, of_groups: NDArray[Any]) -> NDArray[Any]:
-        """Sums over the combinations of each label."""
         sums = np.bincount(self.labels, weights=of_groups, minlength=self.n_labels)
         return sums.astype(np.int64) if of_groups.dtype.kind in "iub" else sums
-
-
-# --- From tables ---------------------------------------------------------------------------------------------
 
 
 def expose(
@@ -156,10 +168,9 @@ def expose(
         table: the rows as they are released.
         blocking: columns of the table.
         confidential: columns of the table, and their distributions over the release, where they are known.
-        records: the rows' private numbers.
+        records: the rows' private numbers, from which is drawn, with the seed.
         origins: row by row, the quasi-identifiers of the input; None where they are not at hand.
         asking: the share of records of which linkage and intervals are asked.
-        seed: of all that is drawn.
         grouped: the combination of each row and the first row of each, where they are known.
     """
     names = tuple(kind.name for kind in encoding.kinds)
@@ -203,10 +214,7 @@ def _asked(
 def interval_widths(ascending: Floats, values: Floats, released: Floats) -> Floats:
     """Measure how wide a rank interval around each released value must be to hold the true one, in percent of records.
 
-    Args:
-        ascending: the column's values, of all records.
-        values: of some records.
-        released: what is released for them.
+    ``ascending`` are the column's values of all records, ``values`` and ``released`` of some.
 
     >>> interval_widths(np.arange(200.0), np.array([10.0, 12.0, 8.0]), np.array([10.4, 10.4, 10.4])).tolist()
     [0.0, 1.5, 1.5]
@@ -237,9 +245,6 @@ def _confidential(table: pa.Table, name: str, distribution: Distribution | None)
         if codes.min(initial=0) >= 0:
             return ConfidentialValues(name, codes, distribution)
     return ConfidentialValues(name, codes_of(table[name]), None)
-
-
-# --- Draws ---------------------------------------------------------------------------------------------------
 
 
 def asking_share(effort: RiskEffort, records: int, p: int) -> float:

@@ -5,18 +5,11 @@ done; the others, few in a release that is right, are carried on to the other pa
 have been done in another part, though, and then its remainder is no failure: so when something stays below k at
 the end, a second pass over all parts counts just those suspects (:class:`Recount`) and decides.
 
-    counter = CombinationCounter(columns, k)
-    for part in parts:
-        counter.add(part)
-    if counter.failing():
-        recount = counter.recount()
-        for part in parts:
-            recount.add(part)
-        # recount.failing(), recount.smallest() are exact
+Nulls are values like any other, and floating-point numbers count as equal when their bits are. What counters carry
+holds values of records, so it travels as rows do, and never in a message.
 
-Nulls are values like any other, and floating-point numbers count as equal when their bits are. Counters of
-several processes are combined with :meth:`~CombinationCounter.merge`; what they carry holds values of records, so
-it travels as rows do, and never in a message.
+k is about units. In this version a unit has one row in a release, since repeated ones are refused, so units are counted
+as rows. Where units of several rows are taken, the two functions that count them are what changes.
 """
 
 from __future__ import annotations
@@ -24,17 +17,28 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from microagg_core.arrays import Ints
 from microagg_core.data.tables.hashing import one_array
-from microagg_core.data.tables.ordering import no_two_are_equal, runs_of
-from microagg_core.inspect.units import units_of_runs
+from microagg_core.data.tables.ordering import Runs, no_two_are_equal, runs_of
 
 _COUNT = "n"
 _META = b"microagg.counter"
 #: Combinations gathered from the batches of a part before they are counted together.
 _GATHER_ROWS = 2**20
+
+
+def units_of_groups(groups: Ints) -> Ints:
+    """Count the units behind each group of rows, 0, 1, ..."""
+    return np.bincount(groups)
+
+
+def units_of_runs(runs: Runs) -> Ints:
+    """Count the units behind each run of equal rows."""
+    return runs.lengths
 
 
 def _names(columns: Sequence[str]) -> list[str]:
@@ -52,7 +56,7 @@ def _bits(array: pa.Array) -> pa.Array:
 
 
 def _counted(table: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """One row for each combination of a table, with its count.
+    """Make a row for each combination of a table, with its count.
 
     Equal rows that follow each other are one from the start. Where these ascend, as those of a released file do, none
     comes twice, and nothing is left to be added up.
@@ -111,11 +115,7 @@ class CombinationCounter:
         self.add_batches([table])
 
     def add_batches(self, batches: Iterable[pa.Table]) -> None:
-        """Count one part that comes as a stream of tables; holds its combinations, not its rows.
-
-        Raises:
-            ValueError: a column is missing, or has another type than in the parts before.
-        """
+        """Count one part that comes as a stream of tables; holds its combinations, not its rows."""
         counts = _count_part(batches, self.columns)
         if counts is not None:
             self._take(counts)
@@ -147,26 +147,17 @@ class CombinationCounter:
             return int(pc.min(self._carried.column(_COUNT)).as_py())
         return self._smallest_done or 0
 
-    def merge(self, other: CombinationCounter) -> None:
-        """Take in what another process counted in other parts.
-
-        Raises:
-            ValueError: it counted other columns, types or another k.
-        """
-        if (other.columns, other.k) != (self.columns, self.k):
-            raise ValueError("only counters of the same columns and k can be merged")
-        if other._smallest_done is not None:
-            self._see_done(other._smallest_done)
-        if other._carried is not None:
-            self._take(other._carried)
-
     def __add__(self, other: CombinationCounter) -> CombinationCounter:
+        if (other.columns, other.k) != (self.columns, self.k):
+            raise ValueError("only counters of the same columns and k can be added")
         both = CombinationCounter.from_table(self.to_table())
-        both.merge(other)
+        if other._smallest_done is not None:
+            both._see_done(other._smallest_done)
+        if other._carried is not None:
+            both._take(other._carried)
         return both
 
     def to_table(self) -> pa.Table:
-        """Write the carried combinations with their counts into a table, to be stored and sent."""
         facts = {"columns": self.columns, "k": self.k, "smallest_done": self._smallest_done}
         empty = self._carried is None
         table = pa.table({_COUNT: pa.array([], pa.int64())}) if self._carried is None else self._carried
@@ -174,7 +165,6 @@ class CombinationCounter:
 
     @classmethod
     def from_table(cls, table: pa.Table) -> CombinationCounter:
-        """Inverse of :meth:`to_table`."""
         facts = json.loads((table.schema.metadata or {})[_META])
         counter = cls(facts["columns"], facts["k"])
         counter._carried = None if facts["empty"] else table.replace_schema_metadata(None)
@@ -182,20 +172,17 @@ class CombinationCounter:
         return counter
 
     def recount(self) -> Recount:
-        """Start to count the suspects over all parts again."""
         return Recount(self.to_table())
 
 
 class Recount:
     """An exact count, over all parts, of the combinations that a :class:`CombinationCounter` left below k.
 
-    Send the suspects' table to whoever reads the parts, and merge what comes back.
-
     >>> counter = CombinationCounter(["age"], k=2)
     >>> parts = [pa.table({"age": [30, 30]}), pa.table({"age": [30]})]
     >>> for part in parts: counter.add(part)
     >>> recount = counter.recount()
-    >>> for part in parts: recount.add(part)
+    >>> recount.add_batches(parts)
     >>> counter.failing(), recount.failing(), recount.smallest()
     (1, 0, 3)
     """
@@ -208,12 +195,7 @@ class Recount:
             self._suspects.num_columns - 1, _COUNT, pa.repeat(pa.scalar(0, pa.int64()), suspects.num_rows)
         )
 
-    def add(self, table: pa.Table) -> None:
-        """Count the suspects in one whole part."""
-        self.add_batches([table])
-
     def add_batches(self, batches: Iterable[pa.Table]) -> None:
-        """Count the suspects in one part that comes as a stream of tables."""
         for batch in batches:
             if batch.num_rows and self._suspects.num_rows:
                 self._take(_counted(batch, self.columns))
@@ -227,14 +209,6 @@ class Recount:
         total = _summed([marked, counts], self.columns)
         suspect = total.filter(pc.greater_equal(total.column(_COUNT), mark))
         self._counts = suspect.set_column(suspect.num_columns - 1, _COUNT, pc.subtract(suspect.column(_COUNT), mark))
-
-    def merge(self, counts: pa.Table) -> None:
-        """Take in :meth:`to_table` of the same recount over other parts."""
-        if counts.num_rows:
-            self._take(counts)
-
-    def to_table(self) -> pa.Table:
-        return self._counts
 
     def failing(self) -> int:
         return int(pc.sum(pc.less(self._counts.column(_COUNT), self.k)).as_py() or 0)

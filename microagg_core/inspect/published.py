@@ -44,9 +44,6 @@ _FREE_FOR_TOTALS = 7
 _FREE_FOR_ATTRIBUTES = 50
 
 
-# --- The rule of dominance -----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Dominated:
     """A sum over groups, with what the two that contribute most make of it."""
@@ -57,11 +54,7 @@ class Dominated:
 
     @property
     def lacking(self) -> float:
-        """Shortfall of the rest from the rule; as much has to be hidden by rounding.
-
-        >>> round(Dominated(10.0, 8.0, 1.5).lacking, 6), Dominated(20.0, 8.0, 1.5).lacking
-        (7.9, 0.0)
-        """
+        """Shortfall of the rest from the rule; as much has to be hidden by rounding."""
         rest = max(self.total - self.first - self.second, 0.0)
         return max(REST_OF_LARGEST * self.first - rest, 0.0)
 
@@ -86,11 +79,7 @@ class Rounded:
         return cls(round(value, decimals), float(f"{within + 0.5 * 10.0**-decimals:.2g}"))
 
     def percent_of(self, whole: Rounded) -> Rounded:
-        """Compute a loss in percent, with no more digits than both sides give it.
-
-        >>> Rounded(1.0).percent_of(Rounded(8.0))
-        Rounded(value=12.5, within=0.0)
-        """
+        """Compute a loss in percent, with no more digits than both sides give it."""
         value = percent(self.value, whole.value)
         relative = whole.within / whole.value if whole.value else 0.0
         return Rounded.computed(value, percent(self.within, whole.value) * (1 + relative) + value * relative)
@@ -138,9 +127,6 @@ def to_digits(value: float, digits: int, direction: str = decimal.ROUND_HALF_EVE
     if not math.isfinite(value):
         return value
     return float(decimal.Context(prec=digits, rounding=direction).plus(decimal.Decimal(value)))
-
-
-# --- Figures -------------------------------------------------------------------------------------------------
 
 
 def published_figures(
@@ -205,9 +191,6 @@ def _given(looked: _Looked) -> dict[str, float | None]:
     """Values by name; None where there is none that JSON could hold."""
     given = {name: rounded.value for name, rounded in looked.items() if rounded is not None}
     return {name: value if math.isfinite(value) else None for name, value in given.items()}
-
-
-# --- Attributes ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -278,12 +261,9 @@ def _mean(kind: Kind, after: Moments) -> float | str:
 
 
 def _squared(deviation: float) -> float | None:
-    """Square a deviation; None where no float is large enough, since JSON has no infinity."""
+    """Square a deviation; None where it is beyond the greatest float, since JSON has no infinity."""
     squared = deviation * deviation
     return significant(squared) if math.isfinite(squared) else None
-
-
-# --- Totals --------------------------------------------------------------------------------------------------
 
 
 def _totals(statistics: LossStatistics, attributes: Sequence[_Attribute]) -> dict[str, Rounded | None]:
@@ -325,9 +305,6 @@ def _percent(part: Rounded | None, true_part: float, whole: Rounded | None, true
     return hiding(percent(true_part, true_whole), 0.0)
 
 
-# --- What is proved ------------------------------------------------------------------------------------------
-
-
 def _bound(statistics: LossStatistics, proved: Figures, totals: _Looked) -> dict[str, Rounded | None]:
     """Publish the lower bound, if no group dominates it, and what follows from it and the loss.
 
@@ -355,9 +332,6 @@ def _still_proved(proved: Figures, bound: _Looked) -> Figures:
     withheld = {name for name, rounded in bound.items() if rounded is None}
     told = {name: getattr(proved, name) for name in proved.model_fields_set - withheld}
     return Figures.model_validate(told | _given({name: bound[name] for name in bound.keys() - {"certificate"}}))
-
-
-# --- Correlations --------------------------------------------------------------------------------------------
 
 
 def _correlations(statistics: LossStatistics) -> dict[str, Rounded | None]:

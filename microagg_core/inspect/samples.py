@@ -31,9 +31,6 @@ _LEAST_REPETITION, _LEAST_SHARED = 0.1, 20
 WORD = "word"
 
 
-# --- Sketches of values --------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Sketch:
     """The sampled values of one confidential column, or of several together.
@@ -104,15 +101,10 @@ def sketch_of(
     limit: int | None = None,
     size: int = SAMPLE_VALUES,
 ) -> Sketch:
-    """Sketch one batch.
+    """Sketch one batch of hashes, of which only the valid ones are values, and the quasi-identifiers beside them.
 
-    Args:
-        hashes: of the column's values.
-        valid: which of them are values.
-        Z: the quasi-identifiers beside them, quickest in Fortran order.
-        missing: which of these are not there.
-        limit: greater hashes are in no sample any more, as earlier batches have enough that are less.
-        size: values that the sample has at most.
+    Greater hashes than the limit are in no sample any more, as earlier batches have enough that are less. ``Z`` is
+    quickest in Fortran order.
     """
     n_values = int(np.count_nonzero(valid))
     if limit is not None:
@@ -152,9 +144,6 @@ def merge_sketches(sketches: list[Sketch], size: int = SAMPLE_VALUES) -> Sketch:
     return Sketch(table, limit, sum(s.rows for s in sketches))
 
 
-# --- Draws of records ----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Draw:
     """Some records: ``table`` has their ``word`` beside what is looked at.
@@ -171,12 +160,7 @@ class Draw:
 
 
 def drawn_rows(words: UInt64s, size: int, limit: int | None) -> tuple[Ints, int | None]:
-    """Choose rows of a batch that may be drawn, and the limit that they come with.
-
-    Args:
-        words: of the batch's records.
-        size: records that the draw has at most.
-        limit: of what was drawn before.
+    """Choose rows of a batch that may be drawn, and the limit that they come with; ``limit`` is that of earlier ones.
 
     >>> rows, limit = drawn_rows(np.array([5, 1, 9, 3], dtype=np.uint64), 2, None)
     >>> sorted(rows.tolist()), limit
@@ -190,14 +174,7 @@ def drawn_rows(words: UInt64s, size: int, limit: int | None) -> tuple[Ints, int 
 
 
 def merge_draws(draws: list[Draw], size: int) -> Draw:
-    """Merge draws of batches: at most ``size`` records, of least words.
-
-    >>> draws = [Draw(pd.DataFrame({"word": np.array(words, dtype=np.uint64)}), limit)
-    ...         for words, limit in (([4, 8], None), ([1, 6], 6))]
-    >>> merged = merge_draws(draws, 2)
-    >>> merged.table["word"].tolist(), merged.limit
-    ([1, 4], 4)
-    """
+    """Merge draws of batches: at most ``size`` records, of least words."""
     table = pd.concat([draw.table for draw in draws], ignore_index=True)
     limit = min((draw.limit for draw in draws if draw.limit is not None), default=None)
     if limit is not None:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from microagg_core.arrays import Floats
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.types import is_nested, is_text
-from microagg_core.profile.notations import NULL_WORDS
+from microagg_core.profile.notations import NULL_WORDS, null_words_in
 
 #: A range leaves out this share of the values on both sides, and no fewer than so many values.
 _OUTSIDE = 0.01
@@ -101,7 +101,7 @@ def profiled(name: str, type_name: str, column: pa.ChunkedArray, remark: str = "
     if pa.types.is_decimal(held) and held.bit_width < _COUNTED_BITS:
         column = column.cast(pa.decimal128(held.precision, held.scale))
     array = one_array(column)
-    words, missing = _null_words(array)
+    words = null_words_in(array) if is_text(held) else ()
     values = pc.filter(array, _has_value(array)) if words else array.drop_null()
     counted = pc.value_counts(values)
     counts = counted.field("counts").to_numpy(zero_copy_only=False)
@@ -109,21 +109,13 @@ def profiled(name: str, type_name: str, column: pa.ChunkedArray, remark: str = "
         name,
         type_name,
         len(column),
-        missing,
+        len(column) - len(values),
         words,
         distinct=len(counts),
         unique=float((counts == 1).sum() / max(1, len(values))),
         remark=remark,
     )
     return replace(profile, **(_of_texts(values) if is_text(held) else _of_numbers(values, counted)))
-
-
-def _null_words(array: pa.Array) -> tuple[tuple[str, ...], int]:
-    if not is_text(array.type):
-        return (), array.null_count
-    texts = pc.unique(array)
-    there = set(texts.filter(pc.is_in(texts, pa.array(NULL_WORDS, array.type))).to_pylist())
-    return tuple(word for word in NULL_WORDS if word in there), len(array) - int(pc.sum(_has_value(array)).as_py() or 0)
 
 
 def _has_value(array: pa.Array) -> pa.Array:

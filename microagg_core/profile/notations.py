@@ -1,15 +1,16 @@
 """What a text of a CSV file stands for: whole numbers, decimals, days, codes, words for a missing value, or just text.
 
-The patterns are a table, by which one text is classified, and a whole column at once. They take no more than the reader
-does: what is called a number here is read as one.
+The patterns are a table, which takes no more than the reader does: what is called a number here is read as one.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Collection
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from microagg_core.data.tables.hashing import one_array
 
 #: Words that are known to stand for a missing value.
 NULL_WORDS = (
@@ -38,7 +39,6 @@ PATTERNS = {
     "clock": r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?",
     "quantity": r"-?[0-9][0-9.,]* ?[%€$£]|[€$£] ?-?[0-9][0-9.,]*|\+[0-9][0-9.,]*",
 }
-_COMPILED = {name: re.compile(pattern) for name, pattern in PATTERNS.items()}
 #: What is said of whole numbers that read as days.
 DAY_NUMBERS = "days written as numbers (20260131), whose mean is no day: write them 2026-01-31"
 DAY_NUMBER = r"(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])"
@@ -58,6 +58,7 @@ _NUMBERS = {"whole", "decimal", "either", "comma"}
 CODES = "numbers with leading zeros, or too long for a number: codes"
 #: Why a column that is no plain text has to stay text, by the notation that is in the way.
 _IN_THE_WAY = {
+    "day number": DAY_NUMBERS,
     "code": CODES,
     "thousands": "numbers with thousands separators, which the reader does not take: write them without",
     "either": "numbers such as 1,234, whose comma may be a decimal mark or not: write them otherwise",
@@ -68,23 +69,16 @@ _IN_THE_WAY = {
 }
 
 
-def notation_of(text: str) -> str:
-    """What a text is by itself.
+def notation_counts(column: pa.Array | pa.ChunkedArray) -> dict[str, int]:
+    """Count the records of a column whose text is of each notation.
 
-    >>> [notation_of(text) for text in ("41", "007", "1.5", "1,5", "1,234", "2026-01-31", "31.1.2026", "NA", "x")]
-    ['whole', 'code', 'decimal', 'comma', 'either', 'day', 'other day', 'null', 'text']
+    >>> [*notation_counts(pa.array(["41", "007", "1.5", "1,5", "1,234", "2026-01-31", "31.1.2026", "NA", "x", "y"]))]
+    ['null', 'code', 'whole', 'decimal', 'either', 'comma', 'day', 'other day', 'text']
+    >>> notation_counts(pa.array(["1", "2", "x", "x"]))
+    {'whole': 2, 'text': 2}
     """
-    if text in NULL_WORDS:
-        return "null"
-    return next((name for name, pattern in _COMPILED.items() if pattern.fullmatch(text)), "text")
-
-
-def notation_counts(values: pa.Array, counts: pa.Array) -> dict[str, int]:
-    """How many records of a column have a text of each notation, by its different texts and how often each is there.
-
-    >>> notation_counts(pa.array(["1", "2", "x"]), pa.array([5, 1, 2]))
-    {'whole': 6, 'text': 2}
-    """
+    counted = pc.value_counts(one_array(column))
+    values, counts = counted.field("values"), counted.field("counts")
     sums: dict[str, int] = {}
 
     def take(name: str, fits: pa.Array) -> None:
@@ -101,7 +95,7 @@ def notation_counts(values: pa.Array, counts: pa.Array) -> dict[str, int]:
     return sums
 
 
-def comma_is_decimal(columns: list[dict[str, int]]) -> bool:
+def comma_is_decimal(columns: Collection[dict[str, int]]) -> bool:
     """Whether a file's decimal mark is a comma: more columns have it so than otherwise.
 
     >>> comma_is_decimal([{"whole": 3, "comma": 2}, {"text": 5}, {"comma": 5}, {"decimal": 5}])
@@ -165,3 +159,13 @@ def are_day_numbers(values: pa.Array) -> bool:
 
 def _but_null(column: dict[str, int]) -> set[str]:
     return column.keys() - {"null"}
+
+
+def null_words_in(texts: pa.Array | pa.ChunkedArray) -> tuple[str, ...]:
+    """List the words for a missing value that are among some texts.
+
+    >>> null_words_in(pa.array(["NA", "1", ""]))
+    ('', 'NA')
+    """
+    there = set(texts.filter(pc.is_in(texts, pa.array(NULL_WORDS, texts.type))).unique().to_pylist())
+    return tuple(word for word in NULL_WORDS if word in there)

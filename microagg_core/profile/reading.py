@@ -21,16 +21,15 @@ from microagg_core.data.formats.reading import (
     read_part,
 )
 from microagg_core.data.places import Input, with_known_names
-from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.types import is_text
 from microagg_core.errors import DataError, SpecError
 from microagg_core.profile.notations import (
-    DAY_NUMBERS,
     NULL_WORDS,
     are_day_numbers,
     comma_is_decimal,
     declared_type,
     notation_counts,
+    null_words_in,
     why_text,
 )
 from microagg_core.profile.text import delimiter_of, encoding_of, format_by_content
@@ -146,13 +145,6 @@ class Understanding:
     row_bytes: float = 0.0
 
 
-@dataclass(frozen=True)
-class _Column:
-    counts: dict[str, int]
-    words: frozenset[str]
-    are_days: bool
-
-
 def understood(
     url: str,
     delimiter: str | None = None,
@@ -193,25 +185,18 @@ def _csv_understood(source: Input, first: InputFile, delimiter: str | None, enco
     is_whole = len(head) < _HEAD_BYTES
     text = _decoded(head, encoding, is_whole, place)
     as_text = _with_dialect(source, delimiter=delimiter_of(text, is_whole, place, delimiter), encoding=encoding)
-    columns = _notations(sampled(as_text).table, source.url)
-    is_comma = comma_is_decimal([column.counts for column in columns.values()])
-    types = {
-        name: held
-        for name, column in columns.items()
-        if not column.are_days and (held := declared_type(column.counts, is_comma))
-    }
-    words = {"", *(word for name in types for word in columns[name].words)}
+    table = sampled(as_text).table
+    columns = {name: _notations(name, table.column(name), source.url) for name in table.column_names}
+    is_comma = comma_is_decimal(columns.values())
+    types = {name: held for name, counts in columns.items() if (held := declared_type(counts, is_comma))}
+    words = {"", *(word for name in types for word in null_words_in(table.column(name)))}
     typed = _with_dialect(
         as_text,
         decimal_mark="," if is_comma else ".",
         null_words=tuple(word for word in NULL_WORDS if word in words),
         types=types,
     )
-    remarks = {
-        name: remark
-        for name, column in columns.items()
-        if name not in types and (remark := DAY_NUMBERS if column.are_days else why_text(column.counts))
-    }
+    remarks = {name: why for name, counts in columns.items() if name not in types and (why := why_text(counts))}
     row_bytes = len(head) / max(1, text.count("\n"))
     # Read once more, with exactly what the spec will say.
     return Understanding(typed, sampled(typed), remarks, reason, row_bytes)
@@ -238,20 +223,16 @@ def _with_dialect(source: Input, **options: object) -> Input:
     return source.model_copy(update={"csv": dialect})
 
 
-def _notations(table: pa.Table, url: str) -> dict[str, _Column]:
-    columns = {}
-    for name in table.column_names:
-        counted = pc.value_counts(one_array(table.column(name)))
-        texts = counted.field("values")
-        if pc.max(pc.count_substring(texts, "\n")).as_py() > _MOST_LINES_OF_A_CELL:
-            raise DataError(
-                f"{shown(url)}: a cell of column {name!r} has more than {_MOST_LINES_OF_A_CELL} lines, as if a quote "
-                "were never closed; correct the quotes"
-            )
-        counts = notation_counts(texts, counted.field("counts"))
-        words = texts.filter(pc.is_in(texts, pa.array(NULL_WORDS, texts.type))).to_pylist()
-        columns[name] = _Column(counts, frozenset(words), counts.keys() <= {"whole", "null"} and are_day_numbers(texts))
-    return columns
+def _notations(name: str, column: pa.ChunkedArray, url: str) -> dict[str, int]:
+    texts = pc.unique(column)
+    if pc.max(pc.count_substring(texts, "\n")).as_py() > _MOST_LINES_OF_A_CELL:
+        raise DataError(
+            f"{shown(url)}: a cell of column {name!r} has more than {_MOST_LINES_OF_A_CELL} lines, as if a quote "
+            "were never closed; correct the quotes"
+        )
+    counts = notation_counts(column)
+    is_of_days = counts.keys() <= {"whole", "null"} and are_day_numbers(texts)
+    return {"day number": len(column)} if is_of_days else counts
 
 
 def _remarks_on_texts(table: pa.Table) -> dict[str, str]:
@@ -260,8 +241,7 @@ def _remarks_on_texts(table: pa.Table) -> dict[str, str]:
     for column in table.schema:
         if not is_text(column.type):
             continue
-        counted = pc.value_counts(one_array(table.column(column.name)).drop_null())
-        counts = notation_counts(counted.field("values"), counted.field("counts"))
+        counts = notation_counts(table.column(column.name).drop_null())
         held = declared_type(counts, comma_is_decimal([counts]))
         if held or (remark := why_text(counts)):
             remarks[column.name] = f"{held} written as text: cast it" if held else remark

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
+import pyarrow as pa
 from charset_normalizer import from_bytes
 
 from microagg_core.data.formats.inputs.csv import CsvText
@@ -17,7 +18,7 @@ from microagg_core.data.formats.options import compression_of
 from microagg_core.data.formats.reading import format_of, input_formats, refuse_foreign
 from microagg_core.data.places import Input
 from microagg_core.errors import DataError
-from microagg_core.profile.notations import notation_of
+from microagg_core.profile.notations import notation_counts
 from microagg_core.store.inputs import InputFile, open_input
 from microagg_core.store.urls import shown
 
@@ -324,7 +325,7 @@ def _is_record(header: Record, columns: Sequence[Sequence[str]]) -> bool:
 
 def _kind(column: Sequence[str]) -> str | None:
     """Tell numbers from days, where a column holds nothing else."""
-    notations = {notation_of(cell) for cell in column} - {"null"}
+    notations = notation_counts(pa.array(column, pa.string())).keys() - {"null"}
     if not notations or notations & _NO_NAMES:
         return None
     return "numbers" if notations <= {"whole", "decimal", "comma", "either", "code"} else min(notations)
@@ -344,10 +345,9 @@ def _n_odd_firsts(columns: Sequence[Sequence[str]]) -> int:
     """Count columns that would be of numbers or days but for their first cell; 0 where those are less than half."""
     if not columns or len(columns[0]) < _LEAST_RECORDS:
         return 0
-    rests = [(column[0], _kind(column[1:])) for column in columns]
-    typed = [notation_of(first) for first, kind in rests if kind]
-    odd = typed.count("text")
-    return odd if odd > _MANY * len(typed) else 0
+    firsts = [column[0] for column in columns if _kind(column[1:])]
+    odd = notation_counts(pa.array(firsts, pa.string())).get("text", 0)
+    return odd if odd > _MANY * len(firsts) else 0
 
 
 def _refuse_single_quotes(columns: Sequence[Sequence[str]], place: str) -> None:

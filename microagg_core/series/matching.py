@@ -68,7 +68,11 @@ GREATEST_WORD = 2**40 - 1
 
 
 def take_part(codes: NDArray[Any]) -> Bools:
-    """Mark the records that are grouped tonight: the arrivals, however long they have waited."""
+    """Mark the records that are grouped tonight: the arrivals, however long they have waited.
+
+    >>> take_part(np.array([ARRIVAL, SURVIVOR, CLOSED, WAITED, CHANGED])).tolist()
+    [True, False, False, True, False]
+    """
     return np.asarray((codes == ARRIVAL) | (codes == WAITED), dtype=np.bool_)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, Field
@@ -23,60 +22,33 @@ MOST_ANALYSES = 20
 #: What may explain; and what may be explained, if it is a number.
 _TERMS, _OUTCOMES = ("quasi_identifiers", "confidential", "blocking"), ("quasi_identifiers", "confidential")
 #: A name between the signs of a formula, or any name between backticks.
-_NAME = re.compile(r"\s*(?:`([^`]+)`|([^`~+]+?))\s*")
+_NAME = r"(?:\s*`[^`]+`\s*|[^`~+]+)"
 _FORM = "must be an outcome and the columns that explain it, such as income ~ age + education"
 
 
-@dataclass(frozen=True)
-class Formula:
-    """A linear model: the column that is explained, and those that explain it."""
+def formula_columns(text: str) -> tuple[str, ...]:
+    """Read a formula: the column that is explained, and those that explain it.
 
-    outcome: str
-    terms: tuple[str, ...]
+    A name that holds one of ``~ +`` or outer space stands between backticks. ValueError says what is wrong.
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.outcome, *self.terms)
-
-    @classmethod
-    def parse(cls, text: str) -> Formula:
-        """Read a formula; a name that holds one of ``~ +`` or outer space stands between backticks.
-
-        >>> Formula.parse("income ~ age + `years + months`")
-        Formula(outcome='income', terms=('age', 'years + months'))
-        """
-        names, place = [], 0
-        for sign in _signs(text):
-            match = _NAME.fullmatch(text, place, sign)
-            if match is None:
-                raise ValueError(_FORM)
-            names.append(match[1] or match[2])
-            place = sign + 1
-        formula = cls(names[0], tuple(names[1:]))
-        formula._check()
-        return formula
-
-    def _check(self) -> None:
-        if self.outcome in self.terms:
-            raise ValueError(f"has {self.outcome!r} on both sides")
-        twice = [name for name in self.terms if self.terms.count(name) > 1]
-        if twice:
-            raise ValueError(f"names {twice[0]!r} twice")
-        if len(self.terms) > MOST_TERMS:
-            raise ValueError(f"must have at most {MOST_TERMS} terms, and has {len(self.terms)}")
-
-
-def _signs(text: str) -> list[int]:
-    """Find where names end: at ``~``, each ``+`` and the end of the text; none of it within backticks."""
-    bare = re.sub(r"`[^`]*`", lambda quoted: "_" * len(quoted[0]), text)
-    signs = [i for i, letter in enumerate(bare) if letter in "~+"]
-    if not signs or bare.count("~") != 1 or bare[signs[0]] != "~":
+    >>> formula_columns("income ~ age + `years + months`")
+    ('income', 'age', 'years + months')
+    """
+    names = [name.strip() for name in re.findall(_NAME, text)]
+    if not re.fullmatch(rf"{_NAME}~{_NAME}(\+{_NAME})*", text) or not all(names):
         raise ValueError(_FORM)
-    return [*signs, len(text)]
+    outcome, *terms = (name.strip("`") for name in names)
+    if outcome in terms:
+        raise ValueError(f"has {outcome!r} on both sides")
+    if twice := [name for name in terms if terms.count(name) > 1]:
+        raise ValueError(f"names {twice[0]!r} twice")
+    if len(terms) > MOST_TERMS:
+        raise ValueError(f"must have at most {MOST_TERMS} terms, and has {len(terms)}")
+    return (outcome, *terms)
 
 
 def _formula(text: str) -> str:
-    Formula.parse(text)
+    formula_columns(text)
     return text
 
 
@@ -92,9 +64,8 @@ def analysis_problems(parts: Mapping[str, Any]) -> Iterator[Problem]:
         return
     role = parts["roles"].role_of()
     for place, text in enumerate(parts.get("analyses", ())):
-        formula = Formula.parse(text)
-        for name in formula.columns:
-            if why := _unfit(name, role, _OUTCOMES if name == formula.outcome else _TERMS):
+        for position, name in enumerate(formula_columns(text)):
+            if why := _unfit(name, role, _TERMS if position else _OUTCOMES):
                 yield ("analyses", place), f"{name!r} {why}"
 
 

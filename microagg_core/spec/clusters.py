@@ -13,7 +13,16 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Discriminator, Field, StringConstraints, Tag, WithJsonSchema, field_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    WithJsonSchema,
+    field_validator,
+)
 
 from microagg_core.data.places import secrets_in, without_credentials
 from microagg_core.errors import SpecError
@@ -38,6 +47,11 @@ def parse_bytes(text: str) -> int:
     if size < 1:
         raise ValueError(f"must be a size such as 512MiB or 2GiB (got {text!r})")
     return size
+
+
+def _a_size(text: str) -> str:
+    parse_bytes(text)
+    return text
 
 
 def _number_as_text(value: Any) -> Any:
@@ -72,17 +86,13 @@ class StartedWorkers(Model):
     workers: Whole | None = Field(default=None, ge=1, description=f"worker processes; default: {DEFAULT_WORKERS}")
     adapt: Adapt | None = Field(default=None, description="in place of workers: as many as there is work for")
     threads: Whole = Field(default=1, ge=1, description="threads of each worker: tasks at once, or more for one task")
-    memory: str = Field(default="2GiB", description="memory limit of each worker, e.g. 1GiB")
+    memory: Annotated[str, AfterValidator(_a_size)] = Field(
+        default="2GiB", description="memory limit of each worker, e.g. 1GiB"
+    )
     wait: Number = wait_of(60)
     environment: dict[str, _Text] = Field(
         default={}, description="environment variables of the workers; never credentials"
     )
-
-    @field_validator("memory")
-    @classmethod
-    def _a_size(cls, memory: str) -> str:
-        parse_bytes(memory)
-        return memory
 
     @field_validator("environment")
     @classmethod
@@ -302,7 +312,9 @@ class Tls(Model):
 class RunningCluster(Model):
     """A Dask scheduler that is already there."""
 
-    address: str = Field(pattern=ADDRESS_PATTERN, description="e.g. tls://scheduler:8786")
+    address: Annotated[str, Field(pattern=ADDRESS_PATTERN), AfterValidator(without_credentials)] = Field(
+        description="e.g. tls://scheduler:8786"
+    )
     tls: Tls | None = Field(
         default=None, description="certificates for a tls:// address; default: those of Dask's own configuration"
     )
@@ -313,11 +325,6 @@ class RunningCluster(Model):
         "run code in its workers, with their rights and credentials",
     )
     wait: Number = wait_of(300)
-
-    @field_validator("address")
-    @classmethod
-    def _no_credentials_in_address(cls, address: str) -> str:
-        return without_credentials(address)
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
@@ -357,26 +364,20 @@ def is_loopback(address: str) -> bool:
 
 @dataclass(frozen=True)
 class ClusterKind:
-    """One kind of cluster.
-
-    Another distribution adds one by an entry point of ``microagg.clusters``, whose module is loaded with the models of
-    a spec, and so imports nothing of ``microagg_flows`` but in its functions.
-
-    Args:
-        name: of the kind.
-        model: its parts in a spec, told from those of the others by the first of them.
-        on_this_machine: whether its workers share this machine's compiled kernels, which are then made beforehand.
-        extra: the extra of the package that brings what it needs, or nothing.
-        what: the kind in words.
-        module: where its ``hired(cluster, progress)`` is, a context manager that gives workers; by default that of its
-            name in ``microagg_flows.clusters``. Loaded when it is wanted: Dask takes a second and may be missing.
+    """A kind of cluster; the module of an entry point that adds one is loaded with the models of a spec, and so imports
+    nothing of ``microagg_flows`` but in its functions.
     """
 
     name: str
+    #: Its parts in a spec, told from those of the others by the first of them.
     model: type[Model]
+    #: Whether its workers share this machine's compiled kernels, which are then made beforehand.
     on_this_machine: bool = False
+    #: The extra of the package that brings what it needs.
     extra: str = ""
     what: str = "a Dask cluster"
+    #: Where its ``hired(cluster, progress)`` is, a context manager that gives workers; by default in the module of its
+    #: name in ``microagg_flows.clusters``. Loaded when it is wanted: Dask takes a second and may be missing.
     module: str = ""
 
 

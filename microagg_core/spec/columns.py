@@ -16,7 +16,7 @@ from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Kind
 from microagg_core.data.kinds.registry import kind_for, kind_of
 from microagg_core.data.tables.types import is_bytes, is_nested, is_text
 from microagg_core.errors import DataError, SpecError
-from microagg_core.spec.analyses import Formula
+from microagg_core.spec.analyses import formula_columns
 from microagg_core.spec.release import ReleaseSpec
 
 _MARKS = {";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -105,9 +105,9 @@ def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
 def _check_analyses(spec: ReleaseSpec, columns: dict[str, Column]) -> None:
     """Stop where a formula has a column of a type that models have no place for."""
     for place, text in enumerate(spec.analyses):
-        formula = Formula.parse(text)
-        for column in (columns[name] for name in formula.columns if kind_for(columns[name].type) is None):
-            if column.name == formula.outcome:
+        names = formula_columns(text)
+        for column in (columns[name] for name in names if kind_for(columns[name].type) is None):
+            if column.name == names[0]:
                 raise SpecError(
                     f"analyses[{place}]: {column.name!r} has the type {column.type}, and only a number, a date or a "
                     "timestamp can be explained; take another outcome"

@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 
 from microagg_core.data.formats import released_names
 from microagg_core.data.formats.options import CsvOutput
-from microagg_core.data.places import Input, Lasting, a_local_path
+from microagg_core.data.places import Input, Lasting, LocalPath
 from microagg_core.group.algorithms import algorithms
 from microagg_core.model import ColumnName, Columns, Model, Number, OneOf, PartError, Problem, Whole
 from microagg_core.spec.about import About, about_problems
@@ -39,8 +39,7 @@ VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
 class Sign(Model):
     """By which key releases are signed. The key itself and its password are never in a spec."""
 
-    key_file: str = Field(
-        min_length=1,
+    key_file: LocalPath = Field(
         description="file that holds a secret key of minisign and that its owner alone can read; on the machine that "
         "starts the releases",
     )
@@ -49,11 +48,6 @@ class Sign(Model):
         pattern=VARIABLE_PATTERN,
         description="variable of the environment that holds the key's password; default: the key has none",
     )
-
-    @field_validator("key_file")
-    @classmethod
-    def _a_path(cls, path: str) -> str:
-        return a_local_path(path)
 
 
 class Output(Lasting):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 
 from microagg_core.model import Model
 
@@ -54,29 +54,31 @@ def _number(text: str, least: int, words: tuple[str, ...]) -> int:
     return int(text) if re.fullmatch(r"[0-9]{1,2}", text) else least - 1
 
 
+def _a_cron_line(cron: str) -> str:
+    if problem := cron_problem(cron):
+        raise ValueError(problem)
+    return cron
+
+
+def _a_timezone(timezone: str) -> str:
+    try:
+        ZoneInfo(timezone)
+    except (KeyError, ValueError, OSError):
+        raise ValueError("must be the name of a timezone, such as UTC or Europe/Zurich") from None
+    return timezone
+
+
 class Schedule(Model):
     """When the releases of a spec are made by themselves."""
 
-    cron: str = Field(description="minute, hour, day of the month, month, weekday, such as 30 2 * * *")
-    timezone: str = Field(default="UTC", description="the cron line's timezone, such as Europe/Zurich")
+    cron: Annotated[str, AfterValidator(_a_cron_line)] = Field(
+        description="minute, hour, day of the month, month, weekday, such as 30 2 * * *"
+    )
+    timezone: Annotated[str, AfterValidator(_a_timezone)] = Field(
+        default="UTC", description="the cron line's timezone, such as Europe/Zurich"
+    )
     catch_up: Literal["none", "all"] = Field(
         default="none",
         description="nights that were missed: none of them is made, or all, in order, before the next; all needs id: "
         "date",
     )
-
-    @field_validator("cron")
-    @classmethod
-    def _a_cron_line(cls, cron: str) -> str:
-        if problem := cron_problem(cron):
-            raise ValueError(problem)
-        return cron
-
-    @field_validator("timezone")
-    @classmethod
-    def _a_timezone(cls, timezone: str) -> str:
-        try:
-            ZoneInfo(timezone)
-        except (KeyError, ValueError, OSError):
-            raise ValueError("must be the name of a timezone, such as UTC or Europe/Zurich") from None
-        return timezone

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from microagg_core.data.places import Lasting, a_local_path
+from microagg_core.data.places import Lasting, LocalPath
 from microagg_core.model import Model, Problem, Whole
 
 #: Units as a number, or as a multiple of k.
@@ -93,9 +93,8 @@ class Series(Model):
     ledger: Lasting | None = Field(
         default=None, description="a private place for the series' memory; default: series/<name> in the work area"
     )
-    key_file: str | None = Field(
+    key_file: LocalPath | None = Field(
         default=None,
-        min_length=1,
         description="file that holds the series' secret key and that its owner alone can read; default: the "
         "environment's MICROAGG_SERIES_KEY",
     )
@@ -114,11 +113,6 @@ class Series(Model):
             usual["leavers"] = "withhold"
         whole = {**value, **{name: word for name, word in usual.items() if value.get(name) is None}}
         return {**whole, "ledger": {"url": whole["ledger"]}} if isinstance(whole.get("ledger"), str) else whole
-
-    @field_validator("key_file")
-    @classmethod
-    def _a_path(cls, path: str | None) -> str | None:
-        return None if path is None else a_local_path(path)
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:

@@ -25,15 +25,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 from websockets.sync.client import ClientConnection
 from websockets.sync.client import connect as connect_socket
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from microagg_core.demo import make_people
-from releasing.runs import AGAIN, write_release
+from releasing.runs import AGAIN
+from releasing.under_prefect import COMMAND, some_people, spec_of, with_an_infinity
 from servers.prefect_server import PrefectServer, prefect_server, prefect_worker
 from servers.process import process, wait_until
 
@@ -49,12 +47,6 @@ _BROWSER = [
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-debugging-port=0",
     "--hide-scrollbars", "--disable-dev-shm-usage",
 ]  # fmt: skip
-_ROLES = {
-    "identifiers": ["person_id"],
-    "quasi_identifiers": ["birth_date", "dwelling_area_m2", "commute_km", "year_of_arrival"],
-    "blocking": ["region", "district", "sex"],
-    "confidential": ["education", "diagnosis", "monthly_income", "benefits", "weekly_hours"],
-}
 #: Texts that do not fit where they stand: what they are in hides a part of what they say.
 _CUT_OFF = """
 [...document.querySelectorAll('table td, table th, h1, h2, h3, p, a, li, span, code, strong')].filter(e => {
@@ -162,31 +154,17 @@ class Page:
 
 
 def specs_in(folder: Path) -> None:
-    """Specs of four series: one is released, one refused, one fails, and one comes too late."""
-    whole = make_people(3000)
-    tables = [whole.slice(0, 1500), whole.slice(1500)]
-    night = {"cron": "30 2 * * *", "timezone": "UTC"}
-    local = {"local": {"workers": 1, "threads": 1, "memory": "1GiB"}}
-    common = {"roles": _ROLES, "cluster": local, "schedule": night, **AGAIN}
-    _write(folder / "people", tables, common)
-    _write(folder / "households-north", [tables[0], with_an_infinity(tables[1])], common)
-    _write(folder / "absent", tables, {**common, "input": {"url": "input-{date}/*.parquet"}})
-    _write(folder / "late", tables, common)
-
-
-def _write(folder: Path, tables: list[pa.Table], changes: dict[str, Any]) -> None:
-    folder.mkdir()
-    write_release(folder, tables, name=folder.name, **changes)
-
-
-def with_an_infinity(table: pa.Table) -> pa.Table:
-    far = table["commute_km"].to_numpy().copy()
-    far[-1] = np.inf
-    return table.set_column(table.schema.get_field_index("commute_km"), "commute_km", pa.array(far))
+    """Write specs of four series: one is released, one refused, one fails, and one comes too late."""
+    tables = some_people()
+    common: dict[str, Any] = {"schedule": {"cron": "30 2 * * *", "timezone": "UTC"}, **AGAIN}
+    spec_of(folder / "people", tables, name="people", **common)
+    spec_of(folder / "households-north", with_an_infinity(tables), name="households-north", **common)
+    spec_of(folder / "absent", tables, name="absent", input={"url": "input-{date}/*.parquet"}, **common)
+    spec_of(folder / "late", tables, name="late", **common)
 
 
 def run_all(server: PrefectServer, specs: Path) -> dict[str, dict[str, Any]]:
-    deploy = [str(Path(sys.executable).with_name("microagg")), "deploy", str(specs)]
+    deploy = [COMMAND, "deploy", str(specs)]
     for _ in range(3):  # a busy server does not take everything at once, and the same command deploys the rest
         if subprocess.run(deploy, env=server.environment(), timeout=120).returncode == 0:
             break

@@ -17,6 +17,7 @@ from releasing.runs import released_table, run_stages, start, write_release
 
 QUASI_IDENTIFIERS = ["age", "commute", "rent", "rooms"]
 CONFIDENTIAL = ["employer", "income", "hours"]
+N = 1200
 ROLES = {"quasi_identifiers": QUASI_IDENTIFIERS, "confidential": CONFIDENTIAL}
 
 
@@ -41,13 +42,13 @@ def release(folder: Path, frame: pd.DataFrame, identity: str, **changes: Any) ->
 
 @pytest.fixture(scope="module")
 def nights(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Three nights of 2,000 people, one exchanged each time, as the product makes them when nobody stops it."""
-    folder, everybody = tmp_path_factory.mktemp("nights"), people(2002)
+    """Three nights of 1,200 people, one exchanged each time, as the product makes them when nobody stops it."""
+    folder, everybody = tmp_path_factory.mktemp("nights"), people(N + 2)
     return {
-        "first": release(folder, everybody.iloc[:2000], "first"),
-        "second": release(folder, everybody.iloc[1:2001], "second"),
-        "third": release(folder, everybody.iloc[2:2002], "third"),
-        "again": release(folder, everybody.iloc[:2000], "again"),
+        "first": release(folder, everybody.iloc[:N], "first"),
+        "second": release(folder, everybody.iloc[1 : N + 1], "second"),
+        "third": release(folder, everybody.iloc[2 : N + 2], "third"),
+        "again": release(folder, everybody.iloc[:N], "again"),
     }
 
 
@@ -61,15 +62,15 @@ def test_one_record_exchanged_gives_hundreds_away(nights: dict[str, str], tmp_pa
     ended = attacked(tmp_path, nights["first"], nights["second"], "--json", "--solved", str(solved))
     ended.assert_refused(4, "records away exactly")
     told = ended.document()
-    assert told["records_solved"] >= 100 and told["below_k"] >= told["records_solved"]
+    assert told["records_solved"] >= 60 and told["below_k"] >= told["records_solved"]
     assert told["smallest_trace"] == 1 and told["k"] == 3 and told["undecided"] == 0
     pair = told["pairs"][0]
-    assert (pair["matched"], pair["only_in_first"], pair["only_in_second"]) == (1999, 1, 1)
+    assert (pair["matched"], pair["only_in_first"], pair["only_in_second"]) == (N - 1, 1, 1)
     assert pair["records_solved"] == told["records_solved"]
     assert stat.S_IMODE(solved.stat().st_mode) == 0o600
     computed = pd.read_csv(solved)
     assert len(computed[computed.release == 1]) >= 0.9 * told["records_solved"]
-    truth = people(2002).set_index(CONFIDENTIAL)
+    truth = people(N + 2).set_index(CONFIDENTIAL)
     for number, night in enumerate(("first", "second"), 1):
         rows = computed[computed.release == number]
         released = released_table(Path(nights[night])).to_pandas().iloc[rows.row - 1]
@@ -97,8 +98,8 @@ def test_the_table_says_what_it_means_and_no_value(nights: dict[str, str], tmp_p
     ended = attacked(tmp_path, nights["first"], nights["second"], nights["third"])
     assert ended.code == 4
     assert "1 and 2" in ended.out and "smallest trace" in ended.out and "withdraw all of these but one" in ended.out
-    assert "1,999" in ended.out and "employer, income, hours" in ended.out
-    frame = people(2002)
+    assert f"{N - 1:,}" in ended.out and "employer, income, hours" in ended.out
+    frame = people(N + 2)
     values = {f"{value:.4f}" for value in frame[QUASI_IDENTIFIERS].to_numpy().ravel()}
     assert not [word for word in ended.out.split() if word in values]
 
@@ -107,7 +108,7 @@ def test_fewer_columns_tell_fewer_records_apart(nights: dict[str, str], tmp_path
     weak = attacked(tmp_path, nights["first"], nights["second"], "--columns", "hours", "--json").document()
     strong = attacked(tmp_path, nights["first"], nights["second"], "--json").document()
     # Groups that are released again are known by their means, whatever else is looked at.
-    assert weak["columns"] == ["hours"] and weak["pairs"][0]["matched"] < strong["pairs"][0]["matched"] - 300
+    assert weak["columns"] == ["hours"] and weak["pairs"][0]["matched"] < strong["pairs"][0]["matched"] - 150
     assert weak["records_solved"] < strong["records_solved"]
     wrong = attacked(tmp_path, nights["first"], nights["second"], "--columns", "age")
     wrong.assert_refused(2, "--columns: 'age' is no confidential column that all the releases have")
@@ -136,17 +137,15 @@ def test_releases_that_cannot_be_compared(nights: dict[str, str], tmp_path: Path
     attacked(tmp_path, nights["first"], narrow).assert_refused(2, "has other quasi-identifiers than")
 
 
-@pytest.mark.parametrize("damage", ["bytes", "gone"])
-def test_a_damaged_part_is_told(nights: dict[str, str], tmp_path: Path, damage: str) -> None:
+def test_a_damaged_part_is_told(nights: dict[str, str], tmp_path: Path) -> None:
     url = release(tmp_path, people(60), "small", refine="off")
     part = next(Path(url).rglob("data/part-*"))
-    if damage == "gone":
-        part.unlink()
-    else:
-        part.write_bytes(part.read_bytes()[:-9] + bytes(9))
-    ended = attacked(tmp_path, nights["first"], url)
-    ended.assert_refused(5, part.name, "is missing or not what was published")
-    assert ended.out == ""
+    part.write_bytes(part.read_bytes()[:-9] + bytes(9))
+    for _ in range(2):
+        ended = attacked(tmp_path, nights["first"], url)
+        ended.assert_refused(5, part.name, "is missing or not what was published")
+        assert ended.out == ""
+        part.unlink(missing_ok=True)
 
 
 def test_no_release_and_a_file_that_is_there(nights: dict[str, str], tmp_path: Path) -> None:
@@ -158,11 +157,11 @@ def test_no_release_and_a_file_that_is_there(nights: dict[str, str], tmp_path: P
 
 
 def test_formats_and_widths_are_no_part_of_a_value(nights: dict[str, str], tmp_path: Path) -> None:
-    frame = people(2002).iloc[1:2001].astype({"employer": "int16", "hours": "int8"})
+    frame = people(N + 2).iloc[1 : N + 1].astype({"employer": "int16", "hours": "int8"})
     output = {"url": "output", "format": "csv"}
     as_csv = release(tmp_path, frame, "as-csv", output=output)
     told = attacked(tmp_path, nights["first"], as_csv, "--json").document()
-    assert told["pairs"][0]["matched"] == 1999 and told["records_solved"] >= 100
+    assert told["pairs"][0]["matched"] == N - 1 and told["records_solved"] >= 60
     assert json.dumps(told["columns"]) == json.dumps(CONFIDENTIAL)
 
 

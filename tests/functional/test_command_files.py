@@ -18,7 +18,7 @@ UNIQUE = {"nearly_unique": ["tag"]}
 ROLES = {"quasi_identifiers": ["x"], "blocking": ["place"], "confidential": ["tag", "note"]}
 NOTES = [
     "01", "", "NA", "a;b", "two\nlines", "two\r\nlines", 'say "hi"', "=1+1", "+1", "-1", "@x", "\tx", " x", "é", "'=x",
-    "nul\0", "\r", "é" * 32_000,
+    "nul\0", "\r",
 ]  # fmt: skip
 
 

@@ -32,6 +32,8 @@ def test_wrong_calls(series: SmallSeries, tmp_path: Path) -> None:
     forget(series).assert_refused(2, "units.csv has no column 'id'")
     call(series, "forget", "release.yaml", "--units", "none.csv").assert_refused(2, "none.csv cannot be read")
     assert call(series, "forget", "release.yaml").code == 2
+    (series.folder / "units.csv").write_text("id\n\n7\n,\n")
+    assert forget(series).code == 3
     call(series, "series", "rebuild", "release.yaml", "--night", "day-0").assert_refused(2, "write ID=INPUT")
     unknown = call(series, "series", "rebuild", "release.yaml", "--night", "day-7=x.csv")
     unknown.assert_refused(2, "no release 'day-7'")

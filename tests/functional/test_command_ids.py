@@ -54,7 +54,7 @@ def groups(project: Project) -> dict[str, tuple[float, ...]]:
     return {row.tag: (row.x, row.y, row.town) for row in rows.itertuples()}
 
 
-@pytest.mark.parametrize("name", share(FORMS, 3))
+@pytest.mark.parametrize("name", share(FORMS, 2))
 def test_the_same_people_under_ids_of_another_form(name: str, tmp_path: Path) -> None:
     before, after = FORMS[name]
     project = a_series(tmp_path)
@@ -112,7 +112,7 @@ OTHERS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", share(OTHERS, 2))
 def test_the_same_people_under_other_ids(name: str, tmp_path: Path) -> None:
     project = a_series(tmp_path, **OTHERS[name])
     night(project, range(N), lambda i: f"P{i}", 0)

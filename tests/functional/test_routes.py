@@ -134,7 +134,8 @@ IN_THE_SUITE = frozenset({
     "disjoint", "ghosts", "decoys", "rotation", "independent", "csv", "withhold, and changes", "hold",
     "filled in later", "replace", "k rises, ghosts", "a first release becomes night 0",
     "a run dies before the manifest, and again", "a dead run, then an erasure", "rebuild", "erase who waits",
-    "an erasure dies before tombstones", "signed", "ids as other numbers",
+    "an erasure dies before tombstones", "erased twice", "signed", "step by step",
+    "ids as other numbers",
 })  # fmt: skip
 
 

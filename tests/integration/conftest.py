@@ -8,6 +8,7 @@ import pytest
 
 from microagg_core.series.ledger import Ledger
 from microagg_core.store.objects import Store
+from releasing.small_series import SmallSeries, atoms
 from servers.s3_server import Place
 
 
@@ -19,3 +20,12 @@ def ledger(storage_place: Place) -> Ledger:
 @pytest.fixture
 def on_disk(tmp_path: Path) -> Ledger:
     return Ledger(Store(str(tmp_path / "ledger"), private=True), "people")
+
+
+@pytest.fixture(scope="session")
+def two_nights(tmp_path_factory: pytest.TempPathFactory) -> SmallSeries:
+    """Two nights of a series with decoys; a test that changes them makes a copy."""
+    made = SmallSeries(tmp_path_factory.mktemp("two-nights"), atoms(leavers="decoys"))
+    made.night(range(40), 0)
+    made.night(range(60), 1)
+    return made

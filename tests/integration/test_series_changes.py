@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from microagg_core.errors import InternalError
-from microagg_core.series.generations import RangeFile
 from microagg_core.series.ledger import Ledger, clear_unnamed
-from microagg_core.series.units import NO_ATOM, WITH_ATOM, State, empty_range, latest_of, range_of
+from microagg_core.series.units import NO_ATOM, WITH_ATOM, State, latest_of, range_of
 from microagg_core.store.layout import LedgerLayout, night_of
-from microagg_core.store.objects import Store
 from releasing.nights import (
     Files,
     atoms_of,
@@ -29,7 +25,6 @@ from releasing.nights import (
     with_value,
     write_atoms,
     write_changes,
-    write_ranges,
 )
 
 
@@ -92,24 +87,13 @@ def test_a_night_without_changes_writes_no_units(on_disk: Ledger) -> None:
     assert refused(on_disk) == []
 
 
-def test_the_same_changes_are_the_same_files(on_disk: Ledger) -> None:
-    make_night(on_disk, table := units(60))
-    changes = units(5, seed=3)
-    pieces = pa.concat_tables([changes.slice(2), changes.slice(0, 2)])
-    written: set[tuple[RangeFile, ...]] = {write_changes(on_disk, way, 1)[0] for way in (changes, pieces, changes)}
-    assert len(written) == 1 and len(on_disk.store.list("data/00001")) == 1
-    with pytest.raises(InternalError, match="twice"):
-        write_changes(on_disk, pa.concat_tables([changes, changes.slice(0, 1)]), 1)
-    assert all_units(on_disk).equals(sorted_units(table)), "nothing is there until it is committed"
-
-
 def test_changes_of_a_first_night_are_all_units(on_disk: Ledger) -> None:
     table = units(30)
     (file,) = on_disk.write_changes(None, 0, 0, 1, table)
     assert file == on_disk.write_range(0, 0, table)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_read_is_what_the_slow_way_gives(seed: int, on_disk: Ledger) -> None:
     """Units come, change, leave and come again, for many nights, with ranges that are halved in between."""
     draw = np.random.default_rng(seed)
@@ -163,13 +147,6 @@ def test_a_range_is_written_anew_after_thirty_nights(on_disk: Ledger) -> None:
     assert kept == {31, 32, 33}
 
 
-def test_a_range_of_nobody_is_written_whole(on_disk: Ledger) -> None:
-    make_night(on_disk, empty_range(0))
-    table = units(9)
-    assert names(change_night(on_disk, table, table).ranges) == [[1]]
-    assert all_units(on_disk).equals(sorted_units(table))
-
-
 def test_how_much_changed_is_counted_by_range(on_disk: Ledger) -> None:
     table = units(80)
     make_night(on_disk, table, n_ranges=2)
@@ -205,13 +182,6 @@ def test_who_is_removed_is_gone(ledger: Ledger) -> None:
     whole = removed(table.slice(54, 6))
     head = change_night(ledger, pa.concat_tables([whole, stay.slice(0, 20)]), table.slice(0, 54))
     assert names(head.ranges) == [[3]] and head.ranges[0][0].rows == 54 and refused(ledger) == []
-
-
-def test_removing_who_is_not_there_changes_nothing(on_disk: Ledger) -> None:
-    table = units(60)
-    make_night(on_disk, table)
-    change_night(on_disk, removed(units(2, seed=5)), table)
-    assert all_units(on_disk).equals(sorted_units(table)) and refused(on_disk) == []
 
 
 def test_the_last_word_on_a_unit_counts() -> None:
@@ -261,16 +231,6 @@ def test_files_of_earlier_nights_stay_while_the_last_two_nights_name_them(ledger
     assert [ledger.read_range(made[3], i, 2).num_rows for i in range(2)] == [file.rows for (file, *_) in made[0].ranges]
 
 
-def test_a_range_that_was_written_anew_frees_the_old_one_a_night_later(on_disk: Ledger) -> None:
-    table = units(40)
-    make_night(on_disk, table)
-    change_night(on_disk, table, table)
-    assert clear_unnamed(on_disk) == 0
-    change_night(on_disk, table.slice(0, 1), table)
-    assert clear_unnamed(on_disk) == 3, "the units and both files of atoms of the first night"
-    assert all_units(on_disk).equals(sorted_units(table))
-
-
 def test_what_a_rival_changed_is_cleared_and_what_the_next_night_may_name_is_not(on_disk: Ledger) -> None:
     table = units(40)
     make_night(on_disk, table)
@@ -298,17 +258,3 @@ def test_a_unit_that_waited_and_came_is_one_change(on_disk: Ledger) -> None:
     assert len(head.ranges[0]) == 2 and head.ranges[0][1].rows == 7
     assert (head.counts.released, head.counts.held, head.counts.vanished) == (61, 0, 3) and refused(on_disk) == []
     assert NO_ATOM not in all_units(on_disk)["atom"].to_pylist()
-
-
-def test_a_ledger_that_is_written_whole_every_night_says_the_same(on_disk: Ledger, tmp_path: Path) -> None:
-    whole = Ledger(Store(str(tmp_path / "whole"), private=True), "people")
-    table = units(90, n_columns=2)
-    for ledger in (on_disk, whole):
-        make_night(ledger, table, n_ranges=2)
-    for night in range(1, 6):
-        table = with_value(table, night, row=night, d1=night)
-        of_changes = change_night(on_disk, table.slice(night, 1), table)
-        of_all = make_night(whole, table, n_ranges=2)
-        assert list(on_disk.units_with_atoms(of_changes)) == list(whole.units_with_atoms(of_all))
-        assert of_changes.counts == of_all.counts and of_changes.atoms == of_all.atoms
-    assert names(of_changes.ranges) != names(of_all.ranges) == names(write_ranges(whole, 5, table, 2))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import random
 import stat
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from microagg_core.errors import InternalError, StorageError
+from microagg_core.errors import StorageError
 from microagg_core.series.atoms import no_atoms, range_of_atoms
 from microagg_core.series.generations import Generation
 from microagg_core.series.invariants import Census
@@ -32,7 +31,6 @@ from releasing.nights import (
     refused,
     sorted_units,
     units,
-    with_column,
     write_atoms,
     write_ranges,
     written,
@@ -68,19 +66,8 @@ def test_the_very_same_night_is_committed_once(ledger: Ledger) -> None:
     assert ledger.commit(generation) and not ledger.commit(again) and not ledger.commit(generation)
 
 
-def test_bytes_do_not_tell_how_a_table_came_about(on_disk: Ledger) -> None:
-    table = units(40, n_columns=1)
-    pieces = pa.concat_tables([table.slice(25), table.slice(0, 25)])
-    longer = pa.concat_tables([units(7, 1, seed=5), table]).slice(7).replace_schema_metadata({"a": "b"})
-    files = {on_disk.write_range(0, 0, way) for way in (table, pieces, longer, sorted_units(table))}
-    atoms = atoms_of(table, 0)
-    cut = pa.concat_tables([atoms.slice(5), atoms.slice(0, 5)]).replace_schema_metadata({"a": "b"})
-    of_atoms = {on_disk.write_atoms(0, 0, way) for way in (atoms, cut, cut.combine_chunks())}
-    assert len(files) == len(of_atoms) == 1
-
-
-@pytest.mark.parametrize("n_columns", [0, 3])
-def test_a_range_without_units(n_columns: int, ledger: Ledger) -> None:
+def test_a_range_without_units(on_disk: Ledger) -> None:
+    ledger, n_columns = on_disk, 3
     head = make_night(ledger, empty_range(n_columns), smallest_trace=None)
     assert ledger.read_range(head, 0, 1).equals(empty_range(n_columns))
     assert ledger.read_range(head, 3, 4).schema == range_schema(n_columns)
@@ -111,39 +98,6 @@ def test_ranges_that_are_halved(on_disk: Ledger) -> None:
     for number, n_ranges in ((0, 1), (0, 3), (2, 2), (-1, 2)):
         with pytest.raises(ValueError, match="halved"):
             on_disk.read_atoms(second, number, n_ranges)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        lambda t: pa.concat_tables([t, t.slice(3, 1)]),
-        lambda t: t.drop_columns(["row"]),
-        lambda t: with_column(t, "row", [None] * 30),
-        lambda t: t.append_column("d1", pa.array([0] * 30, pa.uint32())),
-        lambda t: t.select(t.column_names[::-1]),
-    ],
-    ids=["a unit twice", "a column less", "a missing value", "a digest too many", "another order"],
-)
-def test_what_is_no_range_is_a_bug(wrong: Callable[[pa.Table], pa.Table], on_disk: Ledger) -> None:
-    with pytest.raises(InternalError, match="a bug"):
-        on_disk.write_range(0, 0, wrong(units(30)))
-    assert on_disk.store.list() == []
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        lambda t: pa.concat_tables([t, t.slice(3, 1)]),
-        lambda t: t.drop_columns(["n"]),
-        lambda t: with_column(t, "n", [None] * 10),
-        lambda t: t.append_column("d0", pa.array([0] * 10, pa.uint32())),
-    ],
-    ids=["an atom twice", "a column less", "a missing value", "a column too many"],
-)
-def test_what_are_no_atoms_is_a_bug(wrong: Callable[[pa.Table], pa.Table], on_disk: Ledger) -> None:
-    with pytest.raises(InternalError, match="a bug"):
-        on_disk.write_atoms(0, 0, wrong(atoms_of(units(30), 0)))
-    assert on_disk.store.list() == []
 
 
 def test_a_document_has_files_for_each_range(on_disk: Ledger) -> None:
@@ -316,19 +270,17 @@ def test_every_interleaving_of_two(nights: int, contents: tuple[int, int], remot
     race.assert_another_run_goes_on()
 
 
-@pytest.mark.parametrize("contents", [(0, 0, 1), (0, 1, 2)])
-def test_three_at_random(contents: tuple[int, ...]) -> None:
-    race = Race([night_of_a_run(content) for content in contents], remote=True)
+def test_three_at_random() -> None:
+    race = Race([night_of_a_run(content) for content in (0, 0, 1)], remote=True)
     held = alone(night_of_a_run(7), race.url, EMPTY)[1]
-    assert sum(race.search.walks(held, faults, n_walks=1500, seed=1) for faults in (0, 1, 2)) > 3000
+    assert sum(race.search.walks(held, faults, n_walks=800, seed=1) for faults in (0, 1, 2)) > 1500
     assert {"created", "lost"} <= race.endings
     race.assert_another_run_goes_on()
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_walks_over_a_real_store(seed: int, ledger: Ledger) -> None:
+def test_walks_over_a_real_store(ledger: Ledger) -> None:
     programs = [night_of_a_run(content) for content in (0, 1, 0)]
-    ends = walk_on(ledger.store, programs, 2, random.Random(seed), lambda: None)
+    ends = walk_on(ledger.store, programs, 2, random.Random(0), lambda: None)
     assert all(not isinstance(end, Ended) or end.error is None or isinstance(end.error, StorageError) for end in ends)
     generation, _ = night_of_a_run(9)(ledger.store)
     assert ledger.head() == generation and "ranges" not in refused(ledger) and "chain" not in refused(ledger)
@@ -347,17 +299,15 @@ def test_a_run_that_died_before_its_document_goes_on(ledger: Ledger) -> None:
     assert len(ledger.store.list("data")) == 6 and ledger.head() == second
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut short"])
 @pytest.mark.parametrize("which", [1, 2], ids=["units", "atoms"])
-def test_a_document_that_names_what_is_not_there_is_not_written(which: int, damage: str, ledger: Ledger) -> None:
+def test_a_document_that_names_what_is_not_there_is_not_written(which: int, ledger: Ledger) -> None:
     generation = written(ledger, 0, units(30), 2)
     name = [file.name for file in generation.files][which]
-    data = ledger.store.read(name)
-    ledger.store.delete(name)
-    if damage == "cut short":
-        ledger.store.put(name, data[:-1])
-    with pytest.raises(StorageError, match="was not committed; run again"):
-        ledger.commit(generation)
+    ledger.store.put(name, ledger.store.read(name)[:-1])
+    for _ in range(2):  # cut short, then missing
+        with pytest.raises(StorageError, match="was not committed; run again"):
+            ledger.commit(generation)
+        ledger.store.delete(name)
     assert ledger.head() is None
 
 
@@ -372,13 +322,13 @@ def test_a_key_is_made_once(ledger: Ledger) -> None:
         assert stat.S_IMODE((Path(ledger.store.url) / "key").stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize("damage", [b"", b"zz" * 32, b"ab" * 31, b"\xff" * 64])
-def test_a_damaged_key_is_not_replaced(damage: bytes, on_disk: Ledger) -> None:
+def test_a_damaged_key_is_not_replaced(on_disk: Ledger) -> None:
     local_key(on_disk.store)
-    on_disk.store.put("key", damage)
-    with pytest.raises(StorageError, match=r"key is damaged.*restore it"):
-        local_key(on_disk.store)
-    assert on_disk.store.read("key") == damage
+    for damage in (b"", b"zz" * 32, b"ab" * 31, b"\xff" * 64):
+        on_disk.store.put("key", damage)
+        with pytest.raises(StorageError, match=r"key is damaged.*restore it"):
+            local_key(on_disk.store)
+        assert on_disk.store.read("key") == damage
 
 
 def test_a_lost_key_is_not_made_again(on_disk: Ledger) -> None:

@@ -6,9 +6,11 @@ import datetime
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from covering import share
 from microagg_core.errors import SpecError, StorageError
 from microagg_core.series.eraser import forget
 from microagg_core.series.ledger import Ledger
@@ -17,6 +19,7 @@ from microagg_core.store.layout import DAMAGED, GENERATIONS, LedgerLayout
 from microagg_flows.progress import Silence
 from microagg_flows.rebuilding import Rebuilt, rebuild_ledger
 from releasing.small_series import K, SmallSeries, atoms
+from seasons.deaths import ALIVE_FOR, Died, dying
 from servers.s3_server import Place
 
 NIGHTS = [range(40), range(2, 60), range(2, 70)]
@@ -39,18 +42,22 @@ def units_of_all(ledger: Ledger) -> list[tuple[str, ...]]:
     return [tuple(file.sha256 for file in ledger.generation(night).files) for night in ledger.nights()]
 
 
-@pytest.mark.parametrize(
-    "mode",
-    [
-        atoms(leavers="decoys"),
-        atoms(leavers="ghosts", guarantee="trace+changes"),
-        {"mode": "disjoint", "hold": {"until": 12, "days": 2}},
-        {"mode": "independent", "acknowledge": "overlapping_releases"},
-    ],
-    ids=["decoys", "ghosts", "disjoint", "independent"],
-)
-def test_a_lost_ledger(mode: dict[str, Any], tmp_path: Path) -> None:
-    series = series_of(tmp_path, mode)
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> SmallSeries:
+    """Three nights whose ledger each test damages, and has made again."""
+    return series_of(tmp_path_factory.mktemp("nights"), atoms(leavers="decoys"))
+
+
+MODES = {
+    "ghosts": atoms(leavers="ghosts", guarantee="trace+changes"),
+    "disjoint": {"mode": "disjoint", "hold": {"until": 12, "days": 2}},
+    "independent": {"mode": "independent", "acknowledge": "overlapping_releases"},
+}
+
+
+@pytest.mark.parametrize("mode", share(MODES, 2))
+def test_a_lost_ledger(mode: str, tmp_path: Path) -> None:
+    series = series_of(tmp_path, MODES[mode])
     before, published = units_of_all(series.ledger), set(series.output.list())
     series.ledger.store.delete_all("")
     assert rebuild(series) == Rebuilt(0, 0, 3)
@@ -61,11 +68,13 @@ def test_a_lost_ledger(mode: dict[str, Any], tmp_path: Path) -> None:
     series.assert_sound()
 
 
-def test_on_every_store(storage_place: Place, tmp_path: Path) -> None:
-    options = {"storage_options": storage_place.storage_options}
-    ledger = {"url": f"{storage_place.url}/ledger", **options}
-    output = {"url": f"{storage_place.url}/output", **options}
-    series = series_of(tmp_path, atoms(leavers="decoys", ledger=ledger), 2, output=output)
+@pytest.mark.server
+def test_in_a_bucket(s3_bucket: Place, tmp_path: Path) -> None:
+    """Nights, rebuilding and erasure, with ledger, work area and output there."""
+    options = {"storage_options": s3_bucket.storage_options}
+    places = {name: {"url": f"{s3_bucket.url}/{name}", **options} for name in ("ledger", "output", "work")}
+    mode = atoms(leavers="decoys", ledger=places.pop("ledger"))
+    series = series_of(tmp_path, mode, 2, **places)
     before = units_of_all(series.ledger)
     series.ledger.store.delete_all("")
     assert rebuild(series, 2) == Rebuilt(0, 0, 2)
@@ -74,6 +83,11 @@ def test_on_every_store(storage_place: Place, tmp_path: Path) -> None:
     assert head is not None
     series.ledger.store.put(head.ranges[0][0].name, b"x")
     assert rebuild(series, 2).kept == 1 and units_of_all(series.ledger) == before
+    assert forget(str(series.path), series.units([7, 8]), True, NOW).done
+    series.keep()
+    series.night(NIGHTS[2], 3)
+    assert not series.readable_tags() & {"tag7", "tag8"} and series.smallest_history() >= K
+    series.assert_sound()
 
 
 def test_without_a_series(tmp_path: Path) -> None:
@@ -88,9 +102,8 @@ def test_without_a_series(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["document", "units", "gap", "all units"])
-def test_what_is_sound_stays_and_nothing_is_deleted(what: str, tmp_path: Path) -> None:
-    series = series_of(tmp_path, atoms(leavers="decoys"))
-    ledger = series.ledger
+def test_what_is_sound_stays_and_nothing_is_deleted(what: str, nights: SmallSeries) -> None:
+    ledger = nights.ledger
     before = units_of_all(ledger)
     kept_units = [file.name for night in (1, 2) for file in ledger.generation(night).files]
     if what == "document":
@@ -100,55 +113,47 @@ def test_what_is_sound_stays_and_nothing_is_deleted(what: str, tmp_path: Path) -
     else:
         for name in kept_units if what == "all units" else kept_units[-1:]:
             ledger.store.put(name, b"damaged")
-    n_objects = len(ledger.store.list())
-    rebuilt = rebuild(series)
+    n_objects, n_damaged = len(ledger.store.list()), len(ledger.store.list(DAMAGED))
+    rebuilt = rebuild(nights)
     assert rebuilt.kept == {"document": 2, "units": 2, "gap": 0, "all units": 0}[what]
     assert rebuilt.kept + rebuilt.again == 3 and rebuilt.moved > 0
-    assert len(ledger.store.list(DAMAGED)) == rebuilt.moved <= n_objects
+    assert len(ledger.store.list(DAMAGED)) - n_damaged == rebuilt.moved <= n_objects
     assert units_of_all(ledger) == before
-    series.assert_sound()
+    nights.assert_sound()
 
 
-def test_another_input_stops_it_and_the_right_one_goes_on(tmp_path: Path) -> None:
-    series = series_of(tmp_path, atoms(leavers="decoys"))
-    before = units_of_all(series.ledger)
-    series.ledger.store.delete_all("")
-    wrong = {**series.inputs(3), "day-1": series.inputs(3)["day-2"]}
+def test_another_input_stops_it_and_the_right_one_goes_on(nights: SmallSeries) -> None:
+    before = units_of_all(nights.ledger)
+    nights.ledger.store.delete_all("")
+    wrong = {**nights.inputs(3), "day-1": nights.inputs(3)["day-2"]}
     with pytest.raises(StorageError, match=r"night 1, release day-1 r0001 comes out otherwise .*input is another"):
-        rebuild_ledger(load_spec(str(series.path)), wrong, Silence())
-    assert series.ledger.nights() == [0]
-    assert rebuild(series).kept == 1
-    assert units_of_all(series.ledger) == before
+        rebuild_ledger(load_spec(str(nights.path)), wrong, Silence())
+    assert nights.ledger.nights() == [0]
+    assert rebuild(nights).kept == 1
+    assert units_of_all(nights.ledger) == before
     with pytest.raises(SpecError, match="no release 'day-9'"):
-        rebuild_ledger(load_spec(str(series.path)), {"day-9": "x"}, Silence())
+        rebuild_ledger(load_spec(str(nights.path)), {"day-9": "x"}, Silence())
 
 
-def test_another_key_stops_it(tmp_path: Path) -> None:
+def test_another_key_stops_it(nights: SmallSeries) -> None:
     """By the decoys, which are drawn by it; or by the ledger that is there."""
-    series = series_of(tmp_path, atoms(leavers="decoys"))
-    series.ledger.store.delete(LedgerLayout(2).generation())
-    (tmp_path / "key").write_text("another key of the series")
+    nights.ledger.store.delete(LedgerLayout(2).generation())
+    key = nights.folder / "key"
+    right = key.read_text()
+    key.write_text("another key of the series")
     with pytest.raises((SpecError, StorageError), match="key"):
-        rebuild(series)
+        rebuild(nights)
+    key.write_text(right)
+    assert rebuild(nights).kept == 2
 
 
-def test_nights_that_published_nothing_keep_their_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from microagg_core.release import publish
-
-    series = SmallSeries(tmp_path, atoms(leavers="decoys"))
-    series.night(NIGHTS[0], 0)
-    with monkeypatch.context() as patch:
-
-        def dies(*_: Any) -> Any:
-            raise StorageError("the manifest cannot be written")
-
-        patch.setattr(publish._Attempt, "_committed", lambda self: None)
-        patch.setattr(publish.Store, "create", _refusing(publish.Store.create, "manifest.json"))
-        with pytest.raises(StorageError):
+def test_nights_that_published_nothing_keep_their_numbers(tmp_path: Path) -> None:
+    series = series_of(tmp_path, atoms(leavers="decoys"), 1)
+    with mock.patch(ALIVE_FOR, datetime.timedelta(0)):
+        with pytest.raises(Died), dying(before="manifest.json"):
             series.night(NIGHTS[1], 1)
-    assert [series.ledger.generation(night).kind for night in series.ledger.nights()] == ["night", "night"]
-    monkeypatch.setattr("microagg_core.release.cleaning._ALIVE_FOR", datetime.timedelta(0))
-    series.night(NIGHTS[2], 2)
+        assert [series.ledger.generation(night).kind for night in series.ledger.nights()] == ["night", "night"]
+        series.night(NIGHTS[2], 2)
     kinds = [series.ledger.generation(night).kind for night in series.ledger.nights()]
     assert kinds == ["night", "night", "void", "night"]
     before = units_of_all(series.ledger)[-1]
@@ -157,15 +162,6 @@ def test_nights_that_published_nothing_keep_their_numbers(tmp_path: Path, monkey
     assert rebuild_ledger(load_spec(str(series.path)), others, Silence())
     assert units_of_all(series.ledger)[-1] == before
     series.assert_sound()
-
-
-def _refusing(real: Any, ending: str) -> Any:
-    def create(store: Any, name: str, data: bytes) -> Any:
-        if name.endswith(ending):
-            raise StorageError("this cannot be written")
-        return real(store, name, data)
-
-    return create
 
 
 def test_an_erasure_is_made_again_by_forgetting_again(tmp_path: Path) -> None:

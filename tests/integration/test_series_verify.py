@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +13,10 @@ from microagg_core.errors import StorageError
 from microagg_core.plain import to_plain
 from microagg_core.series.atoms import FIRST_NUMBER, from_number
 from microagg_core.series.generations import Generation, UnitCounts
-from microagg_core.series.keys import local_key
-from microagg_core.series.ledger import Ledger, clear_unnamed, last_sound
+from microagg_core.series.ledger import Ledger, last_sound
 from microagg_core.series.units import NO_ATOM, WITH_ATOM, State, empty_range
 from microagg_core.series.verification import exit_code_of, status_of, verify_ledger
 from microagg_core.store.layout import LedgerLayout
-from microagg_core.store.objects import Store
 from releasing.nights import (
     FROZEN,
     atoms_of,
@@ -53,16 +48,12 @@ def test_a_lost_document_is_missed(night: int, ledger: Ledger) -> None:
     assert refused(ledger) == ["chain"] and exit_code_of(verify_ledger(ledger)) == 5
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"{}", b"[]", b"\xff", b'{"night": 2}'])
-def test_a_damaged_document_is_refused(data: bytes, on_disk: Ledger) -> None:
+def test_a_damaged_document_is_refused(on_disk: Ledger) -> None:
     three_nights(on_disk)
-    on_disk.store.put(LedgerLayout(2).generation(), data)
-    with pytest.raises(StorageError, match=r"00002.json is damaged.*microagg series rebuild"):
-        on_disk.head()
-
-
-def test_a_document_of_another_night_is_refused(on_disk: Ledger) -> None:
-    three_nights(on_disk)
+    for data in (b"", b"{", b"{}", b"[]", b"\xff", b'{"night": 2}'):
+        on_disk.store.put(LedgerLayout(2).generation(), data)
+        with pytest.raises(StorageError, match=r"00002.json is damaged.*microagg series rebuild"):
+            on_disk.head()
     on_disk.store.put(LedgerLayout(2).generation(), on_disk.store.read(LedgerLayout(1).generation()))
     with pytest.raises(StorageError, match="is the document of another night"):
         on_disk.head()
@@ -104,25 +95,23 @@ def damage_of(ledger: Ledger, name: str, damage: str, other: str) -> None:
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut short", "changed", "another night's"])
-def test_a_damaged_range_is_never_read(damage: str, ledger: Ledger) -> None:
-    made = three_nights(ledger)
-    damage_of(ledger, made[2].ranges[1][0].name, damage, made[1].ranges[1][0].name)
-    with pytest.raises(StorageError, match=r"p00001-\w+.arrows is (missing|damaged).*microagg series rebuild"):
-        ledger.read_range(made[2], 1, 2)
-    assert ledger.read_range(made[2], 0, 2).num_rows == made[2].ranges[0][0].rows
-    assert refused(ledger) == ["ranges", "atoms", "counts", "traces"] and exit_code_of(verify_ledger(ledger)) == 5
-    assert last_sound(ledger) == made[1]
-
-
-@pytest.mark.parametrize("damage", ["missing", "cut short", "changed", "another night's"])
-def test_damaged_atoms_are_never_read(damage: str, ledger: Ledger) -> None:
-    made = three_nights(ledger)
-    damage_of(ledger, made[2].atoms[1].name, damage, made[1].atoms[1].name)
-    for read in (lambda: ledger.read_atoms(made[2], 3, 4), lambda: list(ledger.units_with_atoms(made[2]))):
-        with pytest.raises(StorageError, match=r"a00001-\w+.arrows is (missing|damaged).*microagg series rebuild"):
+@pytest.mark.parametrize("kind", ["p", "a"], ids=["units", "atoms"])
+def test_a_damaged_range_is_never_read(kind: str, damage: str, on_disk: Ledger) -> None:
+    ledger, made = on_disk, three_nights(on_disk)
+    bad, other = (night.ranges[1][0] if kind == "p" else night.atoms[1] for night in (made[2], made[1]))
+    damage_of(ledger, bad.name, damage, other.name)
+    reads: dict[str, list[Callable[[], object]]] = {
+        "p": [lambda: ledger.read_range(made[2], 1, 2)],
+        "a": [lambda: ledger.read_atoms(made[2], 3, 4)],
+    }
+    for read in (*reads[kind], lambda: list(ledger.units_with_atoms(made[2]))):
+        with pytest.raises(
+            StorageError, match=rf"{kind}00001-\w+.arrows is (missing|damaged).*microagg series rebuild"
+        ):
             read()
+    reads["a" if kind == "p" else "p"][0]()
+    assert ledger.read_range(made[2], 0, 2).num_rows == made[2].ranges[0][0].rows
     assert ledger.read_atoms(made[2], 0, 2).num_rows == made[2].atoms[0].rows
-    assert ledger.read_range(made[2], 1, 2).num_rows == made[2].ranges[1][0].rows
     assert refused(ledger) == ["ranges", "atoms", "counts", "traces"] and exit_code_of(verify_ledger(ledger)) == 5
     assert last_sound(ledger) == made[1]
 
@@ -233,13 +222,6 @@ def test_atoms_that_are_not_so_are_found(
     assert exit_code_of(verify_ledger(on_disk)) == 4
 
 
-def test_of_a_unit_whose_atom_is_not_there_it_is_told(on_disk: Ledger) -> None:
-    table = units(30)
-    make_night(on_disk, table, atoms=without_one(atoms_of(table, 0)))
-    told = next(check.detail for check in verify_ledger(on_disk) if check.name == "states")
-    assert "3 units are of atoms that are not there" in told
-
-
 @pytest.mark.parametrize("mode", ["atoms", "disjoint"])
 def test_where_units_are_released_once_atoms_count_who_is_gone(mode: str, on_disk: Ledger) -> None:
     table = units(30)
@@ -248,19 +230,15 @@ def test_where_units_are_released_once_atoms_count_who_is_gone(mode: str, on_dis
     assert refused(on_disk) == ([] if mode == "disjoint" else ["atoms"])
 
 
-def test_units_in_the_wrong_range_are_found(on_disk: Ledger) -> None:
-    table = units(30)
-    files = ((on_disk.write_range(0, 0, table),), (on_disk.write_range(0, 1, empty_range(0)),))
-    atoms = write_atoms(on_disk, 0, atoms_of(table, 0))
-    commit_as_it_is(on_disk, generation_of(0, files, atoms, "", counts=UnitCounts(released=30)))
-    assert refused(on_disk) == ["units"]
-
-
-def test_atoms_in_the_wrong_range_are_found(on_disk: Ledger) -> None:
+@pytest.mark.parametrize("kind", ["units", "atoms"])
+def test_what_is_in_the_wrong_range_is_found(kind: str, on_disk: Ledger) -> None:
     table = units(30)
     atoms = atoms_of(table, 0)
-    of_atoms = [on_disk.write_atoms(0, 0, atoms), on_disk.write_atoms(0, 1, atoms.slice(0, 0))]
-    files = write_ranges(on_disk, 0, table, 1)
+    files, of_atoms = write_ranges(on_disk, 0, table, 1), write_atoms(on_disk, 0, atoms)
+    if kind == "units":
+        files = ((on_disk.write_range(0, 0, table),), (on_disk.write_range(0, 1, empty_range(0)),))
+    else:
+        of_atoms = (on_disk.write_atoms(0, 0, atoms), on_disk.write_atoms(0, 1, atoms.slice(0, 0)))
     commit_as_it_is(on_disk, generation_of(0, files, of_atoms, "", counts=UnitCounts(released=30)))
     assert refused(on_disk) == ["units"]
 
@@ -284,26 +262,8 @@ def test_a_smaller_k_and_another_key_are_found(on_disk: Ledger) -> None:
 # Privacy and size.
 
 
-@pytest.fixture(params=[0o000, 0o022, 0o277])
-def umask(request: pytest.FixtureRequest) -> Iterator[None]:
-    before = os.umask(request.param)
-    yield
-    os.umask(before)
-
-
-def test_a_ledger_is_for_its_owner_alone(umask: None, tmp_path: Path) -> None:
-    ledger = Ledger(Store(str(tmp_path / "work" / "series" / "people"), private=True), "people")
-    local_key(ledger.store)
-    three_nights(ledger)
-    clear_unnamed(ledger)
-    rights = {
-        (path.is_dir(), stat.S_IMODE(path.stat().st_mode)) for path in (tmp_path / "work", *tmp_path.rglob("work/**/*"))
-    }
-    assert rights == {(True, 0o700), (False, 0o600)}
-
-
-def test_no_name_and_no_document_holds_a_unit(ledger: Ledger) -> None:
-    table = units(60)
+def test_no_name_and_no_document_holds_a_unit(on_disk: Ledger) -> None:
+    ledger, table = on_disk, units(60)
     make_night(ledger, table, n_ranges=4)
     names = ledger.store.list()
     text = "\n".join([*names, *(ledger.store.read(name).decode() for name in names if name.endswith(".json"))])

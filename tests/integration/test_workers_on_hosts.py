@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,13 +16,14 @@ import yaml
 from inputs.people import people
 from releasing.runs import ROLES, data_digests, run_stages, start, write_release
 from servers.certificates import write_certificates
-from servers.network_hosts import NetworkHosts, network_hosts, passed_on
+from servers.network_hosts import NetworkHosts, network_hosts
+from servers.process import modules
+from servers.proxies import Link
 from servers.s3_server import S3Server
 
 pytestmark = [pytest.mark.server, pytest.mark.soak("a cluster on four hosts")]
 
 COMMAND = "import sys; from microagg_flows.command import main; sys.argv[0] = 'microagg'; main()"
-MODULES = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 CHANGES: dict[str, Any] = {"blocks": {"max_records": 400}}
 
 
@@ -44,14 +45,14 @@ def start_scheduler(hosts: NetworkHosts, files: dict[str, str]) -> str:
     address = f"tls://{hosts.address('scheduler')}:8786"
     options = ["--protocol", "tls", "--host", hosts.address("scheduler"), *tls_options(hosts, "scheduler", files)]
     command = [sys.executable, "-m", "dask", "scheduler", "--port", "8786", *options]
-    hosts.start("scheduler", "scheduler.log", *command, **MODULES)
+    hosts.start("scheduler", "scheduler.log", *command, **modules())
     return address
 
 
 def start_worker(hosts: NetworkHosts, name: str, address: str, files: dict[str, str]) -> None:
     size = ["--nthreads", "1", "--memory-limit", "1GiB", "--local-directory", str(hosts.folder_of(name))]
     options = ["--protocol", "tls", "--host", hosts.address(name), *size, *tls_options(hosts, name, files)]
-    hosts.start(name, f"{name}.log", sys.executable, "-m", "dask", "worker", address, *options, **MODULES)
+    hosts.start(name, f"{name}.log", sys.executable, "-m", "dask", "worker", address, *options, **modules())
 
 
 def written_spec(hosts: NetworkHosts, bucket: str, endpoint: str, cluster: dict[str, Any]) -> str:
@@ -89,7 +90,8 @@ def test_hosts_that_share_nothing_but_a_bucket_make_the_release_that_one_makes(
     port = urlsplit(s3_server.endpoint).port or 0
     (tmp_path / "hosts").mkdir()
     names = ["flow", "scheduler", "one", "two", "stranger"]
-    with network_hosts(tmp_path / "hosts", names) as hosts, passed_on(hosts.address(), port):
+    with network_hosts(tmp_path / "hosts", names) as hosts, ExitStack() as undo:
+        undo.callback(Link(port, hosts.address(), port).cut)
         address = start_scheduler(hosts, files)
         for name in ("one", "two"):
             start_worker(hosts, name, address, files)
@@ -97,7 +99,7 @@ def test_hosts_that_share_nothing_but_a_bucket_make_the_release_that_one_makes(
         cluster = {"address": address, "tls": certified(hosts, "flow", files), "wait": 60}
         spec = written_spec(hosts, f"s3://{bucket}", f"http://{hosts.address()}:{port}", cluster)
         command = [sys.executable, "-c", COMMAND, "run", spec, "--direct", "--json"]
-        code = hosts.start("flow", "flow.log", *command, **MODULES).wait(200)
+        code = hosts.start("flow", "flow.log", *command, **modules()).wait(200)
         said = (tmp_path / "hosts" / "flow.log").read_text()
         assert code == 0, said
         assert json.loads(said[said.index("\n{") :])["id"] == "2026-11-18"

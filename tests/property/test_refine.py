@@ -89,12 +89,6 @@ def test_the_best_groups_are_found_from_the_worst() -> None:
     assert refine(X, np.tile(np.arange(4), 10) + 7, 4, effort="thorough").tolist() == np.repeat(range(10), 4).tolist()
 
 
-def test_what_is_best_stays() -> None:
-    x = np.random.default_rng(0).standard_normal((200, 1))
-    best = partition(x, 3, "univariate")
-    assert refine(x, best, 3, effort="thorough").tolist() == best.tolist()
-
-
 @each("k", [3, 30])
 def test_the_same_input_gives_the_same_groups(k: int) -> None:
     X = np.random.default_rng(1).standard_normal((500, 3))

@@ -95,16 +95,22 @@ def test_a_tree_and_comparing_all_give_the_same_links(seed: int, p: int, monkeyp
             monkeypatch.setattr(candidates, "FEW_COMBINATIONS", 1_500)
         else:
             _count_as_few(few, monkeypatch)
-        shown = candidates.Sought.of(means, missing, labels, sizes, own)
-        found.append([chances.tolist() for chances in shown.candidates.link(values, shown.own)])
+        shown = candidates.Candidates(means, missing, labels, sizes)
+        found.append([chances.tolist() for chances in shown.link(values, own)])
     assert found[0] == found[1] == found[2]
     assert 0 < np.count_nonzero(found[0][0]) < 300
 
 
 def test_labels_in_which_nobody_is_asked_are_left_out() -> None:
-    means, labels, own = np.arange(6.0)[:, None], np.array([0, 1, 1, 2, 2, 3]), np.array([4, 1])
-    sought = candidates.Sought.of(means, np.zeros((6, 1), dtype=np.bool_), labels, np.full(6, 3), own)
-    assert sought.means[:, 0].tolist() == [1.0, 2.0, 3.0, 4.0] and sought.means[sought.own, 0].tolist() == [4.0, 1.0]
+    before, after, names = tables(1)
+    exposure = exposure_of(before, after, names, LABELS)
+    asked, rows = exposure.asked, np.flatnonzero(exposure.labels[exposure.groups] % 3 == 1)[::2]
+    few = AskedRecords(rows, rows, asked.values[rows], asked.widths[rows])
+    sought = replace(exposure, asked=few)
+    assert 0 < len(np.unique(sought.own)) <= int(sought.own.max()) + 1 < len(exposure.sizes)
+    of_all = exposure.all_candidates.link(asked.values, exposure.own)
+    of_few = sought.all_candidates.link(few.values, sought.own)
+    assert [chances[rows].tolist() for chances in of_all] == [chances.tolist() for chances in of_few]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -234,7 +240,7 @@ def test_a_file_without_a_row_tells_nothing() -> None:
     nobody = np.zeros(0, dtype=np.int64)
     column = ConfidentialValues("score", nobody, None)
     empty = SimpleNamespace(
-        confidential=(column,), values_shown=(SimpleNamespace(distinct=nobody, distance=None),), sizes=nobody
+        confidential=(column,), shown={"score": SimpleNamespace(distinct=nobody, distance=None)}, sizes=nobody
     )
     (noted,) = Inference().measure(cast(Any, empty))
     assert (sum(noted.groups), sum(noted.records), noted.chance) == (0, 0, 0.0)

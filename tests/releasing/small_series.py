@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -146,6 +147,14 @@ class SmallSeries:
 
     def assert_sound(self) -> None:
         assert [check for check in verify_ledger(self.ledger) if not check.passed] == []
+
+
+def copy_of(series: SmallSeries, folder: Path) -> SmallSeries:
+    """Copy a series with all that its nights left, for a test that changes it."""
+    shutil.copytree(series.folder, folder, copy_function=shutil.copy2, dirs_exist_ok=True)
+    made = SmallSeries(folder, series.series, series.changes)
+    made.keep()
+    return made
 
 
 def atoms(**others: Any) -> dict[str, Any]:

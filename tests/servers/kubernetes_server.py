@@ -22,7 +22,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 import yaml
+
+from servers.process import modules
 
 #: What there is, as far as it is asked for.
 _ABOUT: dict[str, dict[str, Any]] = {
@@ -115,7 +118,7 @@ class KubernetesServer:
                 [sys.executable, "-m", *command],
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **variables},
+                env={**os.environ, **modules(), **variables},
                 start_new_session=True,
             )
 
@@ -201,15 +204,11 @@ def running_kubernetes(folder: Path, takes: bool = True) -> Iterator[KubernetesS
         "contexts": [{"name": "here", "context": {"cluster": "here", "user": "here", "namespace": "stats"}}],
     }
     (folder / "kubeconfig").write_text(yaml.safe_dump(configuration), encoding="utf-8")
-    before = os.environ.get("KUBECONFIG")
-    os.environ["KUBECONFIG"] = str(folder / "kubeconfig")
     try:
-        yield server
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("KUBECONFIG", str(folder / "kubeconfig"))
+            yield server
     finally:
-        if before is None:
-            del os.environ["KUBECONFIG"]
-        else:
-            os.environ["KUBECONFIG"] = before
         http.shutdown()
         thread.join()
         server.end()

@@ -22,7 +22,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from servers.process import end_with_the_tests
+from servers.process import end_with_the_tests, free_port
 
 ACCESS_KEY, SECRET_KEY, REGION = "test-access-key", "test-secret-key", "us-east-1"
 START_SECONDS = 90
@@ -258,9 +258,7 @@ def _moto_session(s3_environment: None) -> Iterator[FaultyServer]:
         start_response(answer.status, answer.headers)
         return [answer.body]
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     server = make_server("127.0.0.1", port, application, threaded=True)
     faulty.append(FaultyServer(S3Server(f"http://127.0.0.1:{port}")))
     thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -53,7 +53,6 @@ class Case:
     through_process: bool
 
     def line(self) -> str:
-        """Its name."""
         series = [str(value) for key, value in self.series.items() if key not in ("hold", "acknowledge")]
         words = [*series, *self.blocks.values(), f"k={self.k}", f"{self.people} people", f"churn {self.churn:g}"]
         words += ["hold"] * ("hold" in self.series) + ["by processes"] * self.through_process
@@ -96,8 +95,6 @@ def case_of(seed: int) -> Case:
 
 @dataclass
 class Verdict:
-    """What came of a season."""
-
     case: Case
     wrong: list[str] = field(default_factory=list)
     events: Counter[str] = field(default_factory=Counter)
@@ -110,10 +107,6 @@ class Verdict:
     forgotten_readable: int = 0
     solved_where_nothing_is_promised: int = 0
     seconds: float = 0.0
-
-    def document(self) -> dict[str, Any]:
-        """As plain values."""
-        return {**asdict(self), "events": dict(self.events)}
 
 
 class Season:
@@ -275,19 +268,18 @@ class Season:
             verdict.solved_where_nothing_is_promised = outsider.n_solved()
 
 
-def arguments(given: list[str] | None = None) -> argparse.Namespace:
-    """What was asked for."""
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Fuzzed seasons of a series, before an outsider who reads every file.")
     parser.add_argument("--minutes", type=float, default=30.0, help="no season begins later than that")
     parser.add_argument("--seasons", type=int, help="at most so many")
     parser.add_argument("--seed", type=int, default=0, help="of the first season; the next has the next")
     parser.add_argument("--json", type=Path, help="also write the record here, after every season")
     parser.add_argument("--folder", type=Path, help="where to work; what went wrong stays there")
-    return parser.parse_args(given)
+    return parser.parse_args()
 
 
 def totals(verdicts: list[Verdict]) -> str:
-    """The counts that matter, of all seasons."""
+    """Sum up the counts that matter, of all seasons."""
     events: Counter[str] = sum((v.events for v in verdicts), Counter())
     solved, below, erased = (
         sum(getattr(v, name) or 0 for v in verdicts) for name in ("solved", "below_k", "forgotten")
@@ -303,9 +295,8 @@ def totals(verdicts: list[Verdict]) -> str:
     ])  # fmt: skip
 
 
-def main(given: list[str] | None = None) -> int:
-    """Have the seasons, print what was wrong."""
-    asked = arguments(given)
+def main() -> int:
+    asked = arguments()
     folder = (asked.folder or Path(tempfile.mkdtemp(prefix="microagg-nights-"))).resolve()
     deadline = time.monotonic() + 60 * asked.minutes
     verdicts: list[Verdict] = []
@@ -323,7 +314,7 @@ def main(given: list[str] | None = None) -> int:
         else:
             shutil.rmtree(folder / str(seed))
         if asked.json:
-            asked.json.write_text(json.dumps([v.document() for v in verdicts], indent=1))
+            asked.json.write_text(json.dumps([asdict(v) for v in verdicts], indent=1))
     print(totals(verdicts))
     return 1 if any(v.wrong for v in verdicts) else 0
 

@@ -45,7 +45,7 @@ def test_the_scale_of_groups_does_not_tell_how_a_file_was_cut(cut: int) -> None:
     numbers[:, 2] = np.arange(500) % 2
     encoding = Encoding.from_moments((kind_of("x", pa.float64(), "type"),) * 3, tuple(map(moments_of, numbers.T)))
     merged = tuple(moments_of(column[:cut]) + moments_of(column[cut:]) for column in numbers.T)
-    steady = Encoding.steady(encoding.kinds, merged)
+    steady = Encoding.from_moments(encoding.kinds, merged).steadied()
     assert (steady.deviations, steady.means) == (encoding.steadied().deviations, encoding.steadied().means)
     assert steady.deviations[2] == 0.5
     assert steady.steadied() == steady

@@ -106,26 +106,6 @@ def test_slices_are_read_from_their_offset() -> None:
         assert ticks.tolist() == whole[1:].tolist()
 
 
-IN_ORDER = [
-    pa.array([-1.5, -0.0, 2.5, None]),
-    pa.array([-128, -1, 0, 127], pa.int8()),
-    pa.array([-(2**63), -1, 2**63 - 1, None], pa.int64()),
-    pa.array([0, 2**63, 2**64 - 1], pa.uint64()),
-    pa.array([D("-1.5"), D("0.0"), D("9.9"), None], pa.decimal128(3, 1)),
-    pa.array([D(-(10**30)), D(10**20), D(10**30)], pa.decimal128(38, 0)),
-    pa.array([datetime.date(1960, 1, 1), datetime.date(2000, 1, 1), None]),
-    pa.array([-5, 0, 7], pa.timestamp("ns")),
-    pa.array([False, True, None]),
-]
-
-
-@each("array", IN_ORDER)
-def test_released_rows_are_sorted_by_value_with_missing_ones_last(array: pa.Array) -> None:
-    shuffled = array.take(pa.array(np.random.default_rng(2).permutation(len(array))))
-    order = np.argsort(kind_of("q", array.type).sort_key(pa.chunked_array([shuffled])), kind="stable")
-    assert shuffled.take(pa.array(order)).equals(array)
-
-
 @pytest.mark.parametrize(("scale", "shift"), [(1e-290, 1e9), (1e290, 0.0)])
 def test_standardized_values_have_mean_0_and_variance_1(scale: float, shift: float) -> None:
     values = (np.random.default_rng(0).normal(size=500) + shift) * scale

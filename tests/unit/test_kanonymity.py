@@ -32,20 +32,21 @@ def plain_count(parts: list[list[tuple[float | None, str | None]]]) -> Counter[o
 
 def failing_exactly(parts: list[pa.Table], counter: CombinationCounter) -> Recount:
     recount = counter.recount()
-    for part in parts:
-        recount.add(part)
+    recount.add_batches(parts)
     return recount
 
 
 @examples(150)
 @given(parts_strategy, st.integers(1, 6))
-def test_counting_over_parts_equals_counting_all(parts: list[list[tuple[float | None, str | None]]], k: int) -> None:
+def test_parts_and_processes_count_as_one(parts: list[list[tuple[float | None, str | None]]], k: int) -> None:
     truth = plain_count(parts)
     below = sorted(n for n in truth.values() if n < k)
     tables = [as_table(rows) for rows in parts]
     counter = CombinationCounter(["n", "c0"], k)
     for table in tables:
-        counter.add(table)
+        elsewhere = CombinationCounter(["n", "c0"], k)
+        elsewhere.add_batches(table.slice(i, 3) for i in range(0, table.num_rows, 3))
+        counter += CombinationCounter.from_table(elsewhere.to_table())
     assert counter.failing() >= len(below)
     recount = failing_exactly(tables, counter)
     assert recount.failing() == len(below)
@@ -53,24 +54,6 @@ def test_counting_over_parts_equals_counting_all(parts: list[list[tuple[float | 
         assert counter.smallest() <= recount.smallest() == below[0]
     elif truth and not counter.failing():
         assert k <= counter.smallest() <= min(truth.values())
-
-
-@examples(80)
-@given(parts_strategy, st.integers(1, 6))
-def test_processes_together_count_as_one(parts: list[list[tuple[float | None, str | None]]], k: int) -> None:
-    tables = [as_table(rows) for rows in parts]
-    truth = plain_count(parts)
-    merged = CombinationCounter(["n", "c0"], k)
-    for table in tables:
-        other = CombinationCounter(["n", "c0"], k)
-        other.add_batches(table.slice(i, 3) for i in range(0, table.num_rows, 3))
-        merged.merge(CombinationCounter.from_table(other.to_table()))
-    decided = merged.recount()
-    for table in tables:
-        elsewhere = Recount(merged.to_table())
-        elsewhere.add_batches(table.slice(i, 3) for i in range(0, table.num_rows, 3))
-        decided.merge(elsewhere.to_table())
-    assert decided.failing() == sum(n < k for n in truth.values())
 
 
 def test_a_remainder_of_what_is_done_elsewhere_is_no_failure() -> None:
@@ -119,7 +102,7 @@ def test_what_cannot_be_counted_together_is_refused() -> None:
     with pytest.raises(ValueError, match="different types"):
         counter.add(pa.table({"key": ["1"]}))
     with pytest.raises(ValueError, match="same columns and k"):
-        counter.merge(CombinationCounter(["key"], 3))
+        counter + CombinationCounter(["key"], 3)
     with pytest.raises(ValueError, match="at least one column"):
         CombinationCounter([], 3)
 

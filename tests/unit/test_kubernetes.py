@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -82,13 +81,6 @@ def test_pods_have_no_field_that_kubernetes_does_not_know(
     kubernetes_validate.validate(pod, version, strict=True)
 
 
-def test_a_wrong_field_is_seen() -> None:
-    wrong = json.loads(json.dumps(_one("CronJob")))
-    wrong["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["securityContext"]["readonly"] = True
-    with pytest.raises(kubernetes_validate.ValidationError):
-        kubernetes_validate.validate(wrong, VERSIONS[-1], strict=True)
-
-
 @pytest.mark.parametrize(("name", "labels", "spec"), PODS)
 def test_pods_keep_to_the_restricted_standard(name: str, labels: Document, spec: Document) -> None:
     """And to a root that is read-only, which that standard does not ask for."""
@@ -123,9 +115,6 @@ def test_secrets_are_named_and_not_there() -> None:
             secrets += [source["secretRef"]["name"] for source in container.get("envFrom", [])]
             assert not {"AWS_SECRET_ACCESS_KEY", "MICROAGG_SERIES_KEY"} & {e["name"] for e in container.get("env", [])}
         assert all(f" {secret} " in said for secret in secrets)
-
-
-# --- the network ------------------------------------------------------------------------------------------------
 
 
 def _selects(selector: Document, labels: Document) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,40 +10,17 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from covering import each, examples
+from covering import each
 from microagg_core.profile.columns import ColumnProfile, profiled
 from microagg_core.profile.notations import (
     DAY_NUMBERS,
-    NULL_WORDS,
-    PATTERNS,
     declared_type,
-    notation_counts,
-    notation_of,
     why_text,
 )
 from microagg_core.profile.profile import profile_of
 from microagg_core.profile.proposals import RoleProposal, proposed_roles
 from microagg_core.profile.reading import understood
-
-TEXTS = st.one_of(
-    st.sampled_from(NULL_WORDS),
-    st.from_regex("|".join(PATTERNS.values()), fullmatch=True, alphabet=st.characters(codec="ascii")),
-    st.text(alphabet="0123456789-+.,:eE TZ'", max_size=12),
-    st.text(max_size=6),
-)
-
-
-@settings(examples(40), suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no discrepancy
-@given(st.lists(TEXTS, min_size=1, max_size=30))
-def test_a_column_is_classified_as_its_texts_are(texts: list[str]) -> None:
-    counted = Counter(texts)
-    expected = Counter[str]()
-    for text, n in counted.items():
-        expected[notation_of(text)] += n
-    assert notation_counts(pa.array(list(counted)), pa.array(list(counted.values()))) == dict(expected)
 
 
 def column(values: list[object], held: pa.DataType | None = None) -> ColumnProfile:

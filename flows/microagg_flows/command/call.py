@@ -81,11 +81,8 @@ def command(
 ) -> Callable[[Callable[..., None]], Command]:
     """Make a function a command; its docstring is the help.
 
-    Args:
-        name: of the command.
-        interrupted: said where somebody interrupts it; as it is, nothing was written.
-        recorded: whether it leaves a record; the function is given that as its first argument.
-        logged: whether it has the options that say where its results and its log go.
+    ``interrupted`` is said where somebody interrupts it. A command that is recorded is given its record as the first
+    argument; one that is logged has the options that say where its results and its log go.
     """
 
     def made(function: Callable[..., None]) -> Command:
@@ -183,11 +180,7 @@ def _ended(record: RunRecord) -> Iterator[None]:
 
 @contextmanager
 def writing_out() -> Iterator[None]:
-    """Write to standard output in the block, to the last byte.
-
-    Raises:
-        StorageError: there is no room for it.
-    """
+    """Write to standard output in the block, to the last byte."""
     try:
         yield
         sys.stdout.flush()

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats
 from microagg_core.data.tables.hashing import missing_in, one_array
-from microagg_core.data.tables.ordering import ranks
 from microagg_core.group.metrics.moments import Groups, Moments, Origin, moments_of, offsets_from
 
 Ticks = NDArray[Any]
@@ -71,7 +70,11 @@ class Unit:
 
 @dataclass(frozen=True)
 class Kind(ABC):
-    """One quasi-identifier of a file: its name, its Arrow type, and the rule by which the spec has it rounded."""
+    """One quasi-identifier of a file: its name, its Arrow type, and the rule by which the spec has it rounded.
+
+    Methods stand in the order in which a release asks: which columns are of this kind; what its values are, as ticks;
+    how ticks count in the metric; what stands for a group; how the gate holds that against the claims; its figures.
+    """
 
     name: str
     source_type: pa.DataType
@@ -153,9 +156,9 @@ class Kind(ABC):
         """The coordinate of the metric, before it is standardized."""
         return offsets_from(ticks, origin)
 
-    @abstractmethod
     def released_offsets(self, ticks: Ticks, origin: Origin) -> Floats:
         """The same of what :meth:`representatives` gave."""
+        return offsets_from(ticks, origin)
 
     @property
     @abstractmethod
@@ -183,11 +186,6 @@ class Kind(ABC):
     def reader(self) -> Kind:
         """The kind that reads the released column back."""
         return self
-
-    def sort_key(self, column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
-        """A number for each value in ascending order, missing ones last."""
-        ticks, missing = self.ticks(column)
-        return ranks(column) if missing.any() else ticks
 
     @abstractmethod
     def fits(self, before: Ticks, after: Ticks, groups: Groups) -> Bools:

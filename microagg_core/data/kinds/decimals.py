@@ -9,10 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from microagg_core.arrays import Bools, Ints
+from microagg_core.arrays import Bools
 from microagg_core.data.kinds.contract import Declaration, Ticks, Unit
 from microagg_core.data.kinds.exact import ExactKind
-from microagg_core.data.tables.ordering import ranks
 
 _MAX_NARROW_DIGITS = 18  # that always fit 64 bits
 
@@ -63,7 +62,3 @@ class DecimalKind(ExactKind):
         words[:, 0] = ticks if ticks.dtype != object else (ticks & (2**64 - 1)).astype(np.uint64).view(np.int64)
         validity = None if mask is None else pa.array(~mask).buffers()[1]
         return pa.Array.from_buffers(self.source_type, len(ticks), [validity, pa.py_buffer(words)])
-
-    def sort_key(self, column: pa.ChunkedArray | pa.Array) -> Ints:
-        """Rank: numpy sorts no numbers of more than 64 bits."""
-        return ranks(column)

@@ -32,19 +32,8 @@ class Encoding:
         means = tuple(m.mean_from(origin) for m, origin in zip(moments, origins, strict=True))
         return cls(kinds, origins, means, tuple(m.deviation for m in moments))
 
-    @classmethod
-    def steady(cls, kinds: tuple[Kind, ...], moments: tuple[Moments, ...]) -> Encoding:
-        """Standardize to 24 bits, for moments that were merged from parts.
-
-        >>> from microagg_core.data.kinds.floats import FloatKind
-        >>> kind = FloatKind("x", pa.float64())
-        >>> Encoding.steady((kind,), (Moments(10, 2.0, 0.1, 10.0, 0, 0.0, 4.0),)).deviations
-        (1.0,)
-        """
-        return cls.from_moments(kinds, moments).steadied()
-
     def steadied(self) -> Encoding:
-        """Round means and deviations to 24 bits: the scale on which groups are made."""
+        """Round means and deviations to 24 bits: the scale on which groups are made, of moments merged from parts."""
         pairs = [steadied(*of) for of in zip(self.origins, self.means, self.deviations, strict=True)]
         return replace(self, means=tuple(m for m, _ in pairs), deviations=tuple(d for _, d in pairs))
 

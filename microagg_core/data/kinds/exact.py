@@ -15,7 +15,7 @@ from microagg_core.data.kinds.averages import AveragedKind
 from microagg_core.data.kinds.contract import EXAMPLES, Kind, Ticks
 from microagg_core.data.kinds.floats import FloatKind
 from microagg_core.errors import SpecError
-from microagg_core.group.metrics.moments import Groups, Origin, offsets_from, whole_means
+from microagg_core.group.metrics.moments import Groups, Origin, whole_means
 
 
 class ExactKind(AveragedKind):
@@ -100,7 +100,7 @@ class ExactKind(AveragedKind):
     def released_offsets(self, ticks: Ticks, origin: Origin) -> Floats:
         """Means as offsets from the origin; floats are in the values' unit, the origin is in ticks."""
         if self.step:
-            return offsets_from(ticks, origin)
+            return super().released_offsets(ticks, origin)
         nearest = float(origin)
         return np.asarray((ticks * 10.0**self.scale - nearest) - float(origin - int(nearest)))
 

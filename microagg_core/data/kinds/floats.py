@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 from microagg_core.arrays import Bools, Floats
 from microagg_core.data.kinds.averages import AveragedKind
 from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Declaration, Rule, Ticks, Traits
-from microagg_core.data.tables.hashing import one_array
 from microagg_core.group.metrics.decimals import decimals_needed, most_decimals, short_together
-from microagg_core.group.metrics.moments import Groups, Moments, Origin, float_means, offsets_from, whole_means
+from microagg_core.group.metrics.moments import Groups, Moments, float_means, whole_means
 
 _INT64_RANGE = (-(2**63), 2**63 - 1)
 
@@ -104,17 +103,9 @@ class FloatKind(AveragedKind):
             means = means.astype(np.float32).astype(np.float64)
         return means + 0.0  # -0.0 and 0.0 are one value to a reader, so they are one combination
 
-    def released_offsets(self, ticks: Ticks, origin: Origin) -> Floats:
-        return offsets_from(ticks, origin)
-
     def to_arrow(self, ticks: Ticks, missing: Bools | None = None) -> pa.Array:
         mask = None if missing is None or not missing.any() else missing
         return pa.array(ticks, type=pa.float64(), mask=mask, from_pandas=False).cast(self.released_type)
-
-    def sort_key(self, column: pa.ChunkedArray | pa.Array) -> Floats:
-        array = one_array(column)
-        values = np.asarray(pc.fill_null(array, 0.0)).astype(np.float64)
-        return np.where(np.asarray(pc.is_null(array)), np.inf, values)
 
     def within_step(self, least: Ticks, greatest: Ticks, after: Ticks) -> Bools:
         spacing = np.float32 if self.released_type == pa.float32() else np.float64

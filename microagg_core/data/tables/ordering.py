@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,13 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from microagg_core.arrays import Bools, Ints, UInt64s
+from microagg_core.arrays import Bools, Ints
 from microagg_core.data.tables.hashing import bits_of, hash_rows, one_array
 
 #: Of fewer values than this, comparing is as quick.
 _FEW = 200
-#: Bits of a word, which is what NumPy sorts fastest, and the one that a negative number has.
-_WORD, _SIGN = 64, np.uint64(2**63)
 
 
 def ranks(column: pa.ChunkedArray | pa.Array) -> Ints:
@@ -57,60 +55,6 @@ def ascending_order(values: NDArray[Any]) -> Ints:
     if int(above.max()) >= 2**16:
         order = order[np.argsort((above >> np.uint32(16)).astype(np.uint16)[order], kind="stable")]
     return order
-
-
-def order_by(keys: Sequence[NDArray[Any]]) -> Ints:
-    """Sort by several keys of numbers, the first above all others; equal ones as they come.
-
-    What all keys say is cut to one word, and only where words are equal the keys are compared.
-
-    >>> order_by([np.array([1, 0, 1, 0]), np.array([-0.5, 2.0, -1.5, 2.0])]).tolist()
-    [1, 3, 2, 0]
-    """
-    words = leading_words(keys)
-    order = np.argsort(words)
-    tied = tied_places(words[order])
-    rows = np.sort(order[tied])
-    order[tied] = rows[np.lexsort([*(key[rows] for key in reversed(keys)), words[rows]])]
-    return order
-
-
-def leading_words(keys: Sequence[NDArray[Any]]) -> UInt64s:
-    """Make a word for each row that comes before another's only where the row does; the first key counts most.
-
-    >>> leading_words([np.array([7, 5]), np.array([0, 3])]).tolist()
-    [8, 3]
-    """
-    words, room = np.zeros(len(keys[0]), dtype=np.uint64), _WORD
-    for key in keys:
-        places = _places(key)
-        bits = int(places.max(initial=0)).bit_length()
-        kept = min(bits, room)
-        words = words << np.uint64(kept) | places >> np.uint64(bits - kept)
-        room -= kept
-        if not room:
-            break
-    return words
-
-
-def tied_places(ordered: NDArray[Any]) -> Ints:
-    """Find where sorted numbers stand that stand there more than once.
-
-    >>> tied_places(np.array([1, 2, 2, 3])).tolist()
-    [1, 2]
-    """
-    again = ordered[1:] == ordered[:-1]
-    return np.flatnonzero(np.append(again, False) | np.append(False, again))
-
-
-def _places(key: NDArray[Any]) -> UInt64s:
-    if key.dtype.kind == "f":
-        # Without a sign NaN is above all numbers; with one, a negative number's bits count downwards.
-        bits = (np.where(np.isnan(key), np.nan, key) + 0.0).view(np.uint64)
-        places = np.where(bits >= _SIGN, ~bits, bits | _SIGN)
-    else:
-        places = key.astype(np.int64).view(np.uint64) ^ _SIGN if key.dtype.kind == "i" else key.astype(np.uint64)
-    return places - places.min() if len(places) else places
 
 
 def as_key(array: pa.Array) -> pa.Array:
@@ -248,40 +192,33 @@ def _as_bools(array: pa.Array) -> Bools:
     return bits_of(array, 1).view(np.bool_)
 
 
-#: Numbers in ascending order for the values of a column, missing ones last.
-SortKey: TypeAlias = "Callable[[pa.ChunkedArray | pa.Array], NDArray[Any]]"
-
-
-def content_order(table: pa.Table, blocking: Sequence[str], quasi_identifiers: Mapping[str, SortKey]) -> Ints:
+def content_order(table: pa.Table, blocking: Sequence[str], quasi_identifiers: Sequence[str]) -> Ints:
     """Order released rows by blocking values, then quasi-identifiers, then a hash of the whole row.
 
     It is a function of the released content alone: neither input order nor grouping can be read from it.
 
-    Rows that are equal in everything may come in any order: nobody can tell them apart.
-
     >>> t = pa.table({"b": ["y", "x", "x"], "q": [1, 3, 2]})
-    >>> content_order(t, ["b"], {"q": ranks}).tolist()
+    >>> content_order(t, ["b"], ["q"]).tolist()
     [2, 1, 0]
     """
-    hashes = hash_rows(table.columns, table.num_rows, seed=0)
-    keys = [_combination_ranks(table, blocking, quasi_identifiers), hashes]
-    words = leading_words(keys)
-    order = np.argsort(words)
-    tied = order[tied_places(words[order])]
-    unlike = (words[tied][1:] == words[tied][:-1]) & (hashes[tied][1:] != hashes[tied][:-1])
-    # What a word leaves open is nearly always the order of equal rows.
-    return order_by(keys) if unlike.any() else order
-
-
-def _combination_ranks(table: pa.Table, blocking: Sequence[str], quasi_identifiers: Mapping[str, SortKey]) -> Ints:
-    """Rank each row's combination, of which there are few: only one row of each is compared."""
-    combinations = hash_rows([table[name] for name in (*blocking, *quasi_identifiers)], table.num_rows, seed=0)
-    number, distinct = pd.factorize(combinations)
+    names = (*blocking, *quasi_identifiers)
+    # Of combinations there are few: only one row of each is compared.
+    number, distinct = pd.factorize(hash_rows([table[name] for name in names], table.num_rows, seed=0))
     first = np.empty(len(distinct), dtype=np.int64)
     first[number[::-1]] = np.arange(len(number))[::-1]
     one_of_each = table.take(pa.array(first))
-    keys: list[NDArray[Any]] = [ranks(one_of_each[name]) for name in blocking]
-    keys += [sort_key(one_of_each[name]) for name, sort_key in quasi_identifiers.items()]
-    place = np.empty(len(distinct), dtype=np.int64)
-    place[order_by(keys)] = np.arange(len(distinct))
-    return place[number]
+    place = np.empty(len(distinct), dtype=np.uint64)
+    columns = pa.table(
+        [_sortable(one_array(one_of_each[name])) for name in names], names=list(map(str, range(len(names))))
+    )
+    in_order = pc.sort_indices(columns, sort_keys=[(name, "ascending") for name in columns.column_names])
+    place[np.asarray(in_order)] = np.arange(len(distinct), dtype=np.uint64)
+    places, hashes = place[number], hash_rows(table.columns, table.num_rows, seed=0)
+    # NumPy sorts a million words in 0.04 s, pairs in 0.23; what words leave open is the order of equal rows.
+    bits = np.uint64(max(len(distinct) - 1, 1).bit_length())
+    words = places << (np.uint64(64) - bits) | hashes >> bits
+    order = np.argsort(words)
+    is_tied = words[order[1:]] == words[order[:-1]]
+    if (hashes[order[1:]][is_tied] != hashes[order[:-1]][is_tied]).any():
+        return np.lexsort((hashes, places))
+    return order

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from microagg_core.group.algorithms.info import AlgorithmInfo
+from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints
 from microagg_core.group.costs import annealing_sweeps, refinement_bytes, refinement_seconds
-
-if TYPE_CHECKING:
-    from microagg_core.arrays import Floats, Ints
 
 #: Algorithms that search or choose themselves are not tried.
 _NOT_TRIED = ("search", "best")
@@ -29,15 +25,6 @@ class Tried:
     refined_sse: float
 
 
-@dataclass(frozen=True)
-class Best:
-    """The best groups, the algorithm that they came from, and everything that was tried."""
-
-    labels: Ints
-    chosen: str
-    tried: tuple[Tried, ...]
-
-
 def suitable(n: int, p: int, k: int) -> list[AlgorithmInfo]:
     """List the algorithms that take these records and are not far slower than the fastest, in the registry's order."""
     from microagg_core.group.algorithms import algorithms  # the registry, which this file is itself in
@@ -54,12 +41,10 @@ def suitable(n: int, p: int, k: int) -> list[AlgorithmInfo]:
     return [info for info in able if info.cost_seconds(n, p, k) <= limit]
 
 
-def best(X: Floats, k: int, *, seed: int = 0) -> Best:
+def best(X: Floats, k: int, *, seed: int = 0) -> tuple[Ints, tuple[Tried, ...]]:
     """Run the suitable algorithms on an (n, p) array of finite numbers, refine each, and keep the least loss.
 
-    >>> import numpy as np
-    >>> best(np.array([[0.0], [9.0], [0.1], [9.1]]), 2).labels.tolist()
-    [0, 1, 0, 1]
+    Returns the groups, and everything that was tried: of several with the least loss, the first made the groups.
     """
     import numpy as np
 
@@ -73,7 +58,7 @@ def best(X: Floats, k: int, *, seed: int = 0) -> Best:
     Z = private_copy(X)
     # In the units of X; the scaled copy's squares are far larger.
     unit = float(np.abs(X).max()) / float(np.abs(Z).max()) if np.abs(Z).max() > 0 else 1.0
-    kept, chosen, least = np.zeros(n, dtype=np.int64), "", np.inf
+    kept, least = np.zeros(n, dtype=np.int64), np.inf
     tried: list[Tried] = []
     for info in suitable(n, p, k):
         progress = Progress(f"trying {info.name}", Z)
@@ -83,13 +68,13 @@ def best(X: Floats, k: int, *, seed: int = 0) -> Best:
             before, after = sse_of_labels(Z, labels), sse_of_labels(Z, refined)
             progress.report(after)
             tried.append(Tried(info.name, parameters, before * unit * unit, after * unit * unit))
-            if not chosen or after < least:
-                kept, chosen, least = refined, info.name, after
-    return Best(kept, chosen, tuple(tried))
+            if after < least:
+                kept, least = refined, after
+    return kept, tuple(tried)
 
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:
-    return best(X, k, seed=seed).labels
+    return best(X, k, seed=seed)[0]
 
 
 def _cost_seconds(n: int, p: int, k: int) -> float:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-from microagg_core.group.algorithms.info import AlgorithmInfo
-
-if TYPE_CHECKING:
-    from microagg_core.arrays import Floats, Ints
+from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints
 
 #: Time triples with each record, and memory doubles: 20 records take seconds and 50 MB.
 MOST_RECORDS = 20
@@ -36,7 +32,6 @@ INFO = AlgorithmInfo(
         "is, and memory twofold."
     ),
     groups=groups,
-    sizes=lambda k: (k, 2 * k - 1),
     sizes_text="k to 2k-1",
     cost_seconds=_cost_seconds,
     # A copy of the data; two floats for every set of records, twice; its size, and a group.

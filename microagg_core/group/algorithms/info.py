@@ -21,6 +21,10 @@ from microagg_core.group.costs import (
 if TYPE_CHECKING:
     from microagg_core.arrays import Floats, Ints
     from microagg_core.group.bounds import Certificate
+else:  # for the algorithms' files, which are read without numpy
+    Floats = Ints = Any
+
+__all__ = ["AlgorithmInfo", "Floats", "Ints", "Parameter"]
 
 
 #: What an algorithm's file implements: ``groups(X, k, *, seed, **parameters) -> labels``. X is an (n, p) array
@@ -81,10 +85,10 @@ class AlgorithmInfo:
     summary: str
     description: str
     groups: GroupsFunction
-    sizes: Callable[[int], tuple[int, int | None]]
-    sizes_text: str
     cost_seconds: Callable[[int, int, int], float]
     memory_bytes: Callable[[int, int, int], int]
+    sizes_text: str
+    sizes: Callable[[int], tuple[int, int | None]] = lambda k: (k, 2 * k - 1)
     parameters: tuple[Parameter, ...] = ()
     min_k: int = 2
     max_k: int | None = None
@@ -165,11 +169,6 @@ class AlgorithmInfo:
         Labels are 0..g-1 in the order of each group's first record. ValueError for a wrong parameter, SpecError for a
         k or a number of attributes that cannot be done, DataError for too many records, NaN and infinity; a group
         outside the sizes that the registry promises is a bug of ours and raises InternalError.
-
-        >>> import numpy as np
-        >>> from microagg_core.group.algorithms import algorithms
-        >>> algorithms()["mdav"].run(np.array([[9.0], [1.0], [2.0], [8.0]]), 2).tolist()
-        [0, 1, 1, 0]
         """
         from microagg_core.group.labels import checked_labels, private_copy
 

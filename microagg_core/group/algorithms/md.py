@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-from microagg_core.group.algorithms.info import AlgorithmInfo
-
-if TYPE_CHECKING:
-    from microagg_core.arrays import Floats, Ints
+from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints
 
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:
@@ -36,7 +32,6 @@ INFO = AlgorithmInfo(
         "with their number. It is a heuristic: no bound on its loss is proved."
     ),
     groups=groups,
-    sizes=lambda k: (k, 2 * k - 1),
     sizes_text="k, and one group of up to 2k-1",
     cost_seconds=_cost_seconds,
     # Two copies of the data, and a dozen numbers a record.

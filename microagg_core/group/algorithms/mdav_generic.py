@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from microagg_core.group.algorithms.info import AlgorithmInfo
+from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints
 from microagg_core.group.algorithms.mdav import INFO as MDAV
-
-if TYPE_CHECKING:
-    from microagg_core.arrays import Floats, Ints
 
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:
@@ -29,7 +24,6 @@ INFO = AlgorithmInfo(
         "heuristic: no bound on its loss is proved."
     ),
     groups=groups,
-    sizes=lambda k: (k, 2 * k - 1),
     sizes_text="k, and a last group of up to 2k-1",
     cost_seconds=MDAV.cost_seconds,
     memory_bytes=MDAV.memory_bytes,

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from microagg_core.group.algorithms.info import AlgorithmInfo
+from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints
 from microagg_core.group.algorithms.v_mdav import grown
-from microagg_core.group.costs import bytes_of_tree, of_a_record, of_a_search
-
-if TYPE_CHECKING:
-    from microagg_core.arrays import Floats, Ints
+from microagg_core.group.costs import bytes_of_tree, peeling
 
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:
     return grown(X, k, 0.0)
-
-
-# Fitted to tests/benchmark/algorithm_cost.py, on uniform data, on one core of a 2-core virtual machine: seconds a
-# record, and a group's by a search, which is no longer than a scan; or plain scans where they are quicker.
-def _cost_seconds(n: int, p: int, k: int) -> float:
-    scan = n * (3.0e-10 + 5.0e-11 * p)
-    search = min(scan, 2.3e-7 * of_a_search(n, p))
-    return min(2.3e-7 * n + n / k * scan, n * (4.5e-7 + 6.5e-8 * p) * of_a_record(n) + n / k * search)
 
 
 INFO = AlgorithmInfo(
@@ -36,9 +23,9 @@ INFO = AlgorithmInfo(
         "is proved."
     ),
     groups=groups,
-    sizes=lambda k: (k, 2 * k - 1),
     sizes_text="k, and up to 2k-1 where the last records joined",
-    cost_seconds=_cost_seconds,
+    # Fitted to tests/benchmark/algorithm_cost.py, on uniform data, on one core of a 2-core virtual machine.
+    cost_seconds=peeling(scanned=2.3e-7, scan=(3.0e-10, 5.0e-11), record=(4.5e-7, 6.5e-8), search=2.3e-7),
     # A copy of the data, and the tree, or in its place the centroids.
     memory_bytes=lambda n, p, k: 8 * n * p + max(bytes_of_tree(n, p), n * 56 + 8 * (n // k) * (p + 3)),
 )

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from microagg_core.group.algorithms.info import AlgorithmInfo
+from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints
 from microagg_core.group.costs import bytes_of_tree, of_a_record, of_a_search
-
-if TYPE_CHECKING:
-    from microagg_core.arrays import Floats, Ints
 
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:

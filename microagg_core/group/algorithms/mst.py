@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from microagg_core.group.algorithms.info import AlgorithmInfo
-
-if TYPE_CHECKING:
-    from microagg_core.arrays import Floats, Ints
+from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints
 
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:
@@ -36,7 +31,6 @@ INFO = AlgorithmInfo(
         "heuristic: no bound on its loss is proved."
     ),
     groups=groups,
-    sizes=lambda k: (k, 2 * k - 1),
     sizes_text="k to 2k-1",
     cost_seconds=_cost_seconds,
     # Two copies of the data, and 18 numbers a record.

@@ -16,12 +16,8 @@ vertices stand for records of other trees they do not, so that bound is not clai
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-from microagg_core.group.algorithms.info import AlgorithmInfo
-
-if TYPE_CHECKING:
-    from microagg_core.arrays import Floats, Ints
+from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints
 
 
 def trees(X: Floats, k: int, seed: int) -> tuple[Ints, Ints, Ints]:
@@ -73,7 +69,6 @@ INFO = AlgorithmInfo(
         "centroids is at most (k+1)(3k-3) times the least possible; what is met in practice is far less."
     ),
     groups=groups,
-    sizes=lambda k: (k, 2 * k - 1),
     sizes_text="k to 2k-1",
     cost_seconds=_cost_seconds,
     # A copy of the data, and either the search tree or the trees of records, 18 numbers each.

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from microagg_core.group.algorithms.info import AlgorithmInfo, Parameter
+from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints, Parameter
 from microagg_core.group.costs import DEFAULT_STEPS, refinement_bytes, refinement_seconds
-
-if TYPE_CHECKING:
-    from microagg_core.arrays import Floats, Ints
 
 
 def groups(X: Floats, k: int, *, seed: int, steps: float, seconds: float) -> Ints:
@@ -37,7 +32,6 @@ INFO = AlgorithmInfo(
         Parameter("steps", "number", float(DEFAULT_STEPS), 1.0, "changes tried for each record"),
         Parameter("seconds", "number", 0.0, 0.0, "time for each block instead of steps; 0: steps count"),
     ),
-    sizes=lambda k: (k, 2 * k - 1),
     sizes_text="k to 2k-1",
     cost_seconds=_cost_seconds,
     # What refinement takes, and the groups that were met.

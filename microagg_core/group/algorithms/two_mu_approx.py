@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from microagg_core.group.algorithms.info import AlgorithmInfo
+from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints
 from microagg_core.group.costs import factor_bytes, factor_seconds
 
 if TYPE_CHECKING:
-    from microagg_core.arrays import Floats, Ints
     from microagg_core.group.bounds import Certificate
 
 

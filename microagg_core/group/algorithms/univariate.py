@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from microagg_core.group.algorithms.info import AlgorithmInfo
-
-if TYPE_CHECKING:
-    from microagg_core.arrays import Floats, Ints
+from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints
 
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:
@@ -33,7 +28,6 @@ INFO = AlgorithmInfo(
         "grows with the records times k, but for sorting."
     ),
     groups=groups,
-    sizes=lambda k: (k, 2 * k - 1),
     sizes_text="k to 2k-1",
     cost_seconds=_cost_seconds,
     # A copy of the data, and a dozen numbers a record.

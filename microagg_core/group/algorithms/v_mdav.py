@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-from microagg_core.group.algorithms.info import AlgorithmInfo, Parameter
+from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints, Parameter
 from microagg_core.group.costs import bytes_of_tree, of_a_record, of_a_search
-
-if TYPE_CHECKING:
-    from microagg_core.arrays import Floats, Ints
-
 
 #: What ``gamma="auto"`` tries: all values that the papers found best for some file, and some between and beyond.
 GAMMAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.1, 1.3, 2.0)

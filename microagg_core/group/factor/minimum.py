@@ -188,10 +188,6 @@ def cut(graph: Graph, chosen: Ints) -> Ints:
 
     The heaviest goes first, of equally heavy ones that of the lowest records. What stays is edges, and paths of
     two edges. In a lightest factor only edges of weight 0 go.
-
-    >>> graph = Graph(4, np.array([0, 1, 2]), np.array([1, 2, 3]), np.array([5, 0, 7]))
-    >>> cut(graph, np.arange(3)).tolist()
-    [0, 2]
     """
     left, right = graph.left[chosen], graph.right[chosen]
     degree = np.bincount(np.concatenate([left, right]), minlength=graph.n)
@@ -260,11 +256,7 @@ def prices_of(duals: Duals, scale: float) -> Prices:
 
 
 def whole_bound(duals: Duals) -> int:
-    """Compute the least whole weight that a factor can have, if no pair is lighter than its price.
-
-    >>> whole_bound(Duals(np.array([2, 2, 0, 0]), np.zeros(6, np.int64), np.full(6, -1)))
-    2
-    """
+    """Compute the least whole weight that a factor can have, if no pair is lighter than its price."""
     copies = len(duals.y)
     sizes = np.zeros(len(duals.z), np.int64)
     outer = duals.parent[:copies]
@@ -282,12 +274,7 @@ def whole_bound(duals: Duals) -> int:
 
 
 def in_units(points: Points, whole: int) -> float:
-    """Convert a whole weight to a squared distance in units of X, rounded down.
-
-    >>> points = points_of(np.array([[0.0], [3.0]]))
-    >>> 9 * (1 - 1e-14) < in_units(points, 9 * 2**points.exponent) < 9
-    True
-    """
+    """Convert a whole weight to a squared distance in units of X, rounded down."""
     p = points.rows.shape[1]
     exact = Fraction(whole) * Fraction(2) ** -points.exponent * (1 - Fraction(p + 3, 2**53))
     return max(0.0, math.nextafter(float(exact), 0.0)) if whole > 0 else 0.0
@@ -341,10 +328,6 @@ def minimum_factor(X: Floats, *, few: int = SMALL, neighbours: int = _NEIGHBOURS
     to networkx at once; of more, those of each record's ``neighbours`` nearest to our own search, then a proof over
     all others. Both give the same whole weight; the same input gives the same groups. The head of this module says
     what exactly is proved. ValueError for anything else.
-
-    >>> found = minimum_factor(np.array([[0.0], [1.0], [10.0], [12.0], [13.0]]))
-    >>> found.labels.tolist(), found.certificate.sse, found.certificate.weight
-    ([0, 0, 1, 1, 1], 5.166666666666667, 6.0)
     """
     X = np.asarray(X, dtype=np.float64)
     if X.ndim != 2 or len(X) < 2 or X.shape[1] < 1 or not np.isfinite(X).all():

@@ -72,11 +72,7 @@ def groups_of(labels: Ints) -> Ints:
 
 
 def labels_from(groups: Ints, n: int) -> Ints | None:
-    """Number groups in the order of first records; None if they do not hold each record exactly once.
-
-    >>> labels_from(np.array([[1, 3, -1], [0, 2, 4]]), 5).tolist()
-    [0, 1, 0, 1, 0]
-    """
+    """Number groups in the order of first records; None if they do not hold each record exactly once."""
     if not np.array_equal(np.sort(groups[groups >= 0]), np.arange(n)):
         return None
     ordered = groups[np.argsort(groups[:, 0])]
@@ -412,10 +408,6 @@ def optimal_two(X: Floats, *, seconds: float | None = 60.0) -> Optimum:
     ``seconds=None``, which stops by counts alone, the same input gives the same partition. The gap is proved in whole
     numbers, whatever the solver's tolerances.
     ValueError for anything else.
-
-    >>> best = optimal_two(np.array([[0.0], [1.0], [10.0], [12.0], [13.0]]))
-    >>> best.labels.tolist(), best.gap
-    ([0, 0, 1, 1, 1], 0.0)
     """
     if seconds is not None and not seconds > 0:
         raise ValueError(f"seconds must be above 0 (got {seconds})")

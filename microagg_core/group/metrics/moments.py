@@ -145,12 +145,7 @@ def middle(least: Origin, greatest: Origin) -> Origin:
 
 
 def moments_of(values: NDArray[Any]) -> Moments:
-    """Compute the moments of finite values, integers or floats.
-
-    >>> m = moments_of(np.array([1e9, 1e9 + 1, 1e9 + 2]))
-    >>> m.origin + m.mean, round(m.deviation, 6)
-    (1000000001.0, 0.816497)
-    """
+    """Compute the moments of finite values, integers or floats."""
     if len(values) == 0:
         return EMPTY
     if np.issubdtype(values.dtype, np.floating):

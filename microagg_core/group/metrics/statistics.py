@@ -58,10 +58,6 @@ class PairMoments:
         """Compute the correlation of each pair, within [-1, 1]; NaN where it has none.
 
         A pair has none with fewer than two common records, or where one of its attributes is constant in them.
-
-        >>> values, none = np.array([[1.0, 4.0], [5.0, 2.0]]), np.zeros((2, 2), dtype=bool)
-        >>> pair_moments(values, none).correlations().round(9).tolist()
-        [[1.0, -1.0], [-1.0, 1.0]]
         """
         # Both attributes' deviations, divided by one after the other: the product of two small ones may be no float.
         first, second = np.sqrt(self.squares), np.sqrt(self.squares.T)
@@ -189,10 +185,6 @@ def loss_statistics(before: Floats, after: Floats, missing: Bools, labels: Ints 
 
     ``labels`` are the records' groups, 0..g-1, whose records lack the same values; ``after`` has a row for each group.
     None: each record is one.
-
-    >>> s = loss_statistics(np.array([[1.0], [-1.0]]), np.zeros((2, 1)), np.zeros((2, 1), dtype=bool))
-    >>> losses_of(s).l_sse
-    100.0
     """
     groups = Groups.of(np.arange(len(before)) if labels is None else labels)
     of_group = missing[groups.order[groups.first]]

@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 
 def factor_bound(X: Floats, k: int) -> Bound | None:
-    """Prove half the weight of the lightest [1,2]-factor, for k=2; None where that is not affordable.
-
-    >>> factor_bound(np.array([[0.0], [2.0], [10.0], [12.0]]), 2).sse
-    3.999999999999998
-    """
+    """Prove half the weight of the lightest [1,2]-factor, for k=2; None where that is not affordable."""
     n, p = X.shape
     if n < 2 * k or not factor_is_affordable(n, p, k):
         return None
@@ -64,11 +60,6 @@ def refine_with_bound(
     ``effort`` is "off", "fast", "thorough", or a number of seconds for a search from the labels; what takes long to
     prove is tried with "thorough" only, and for k=2 the optimum itself. ``certified`` is what the algorithm has proved
     of X already.
-
-    >>> X = np.array([[0.0], [9.0], [0.5], [9.5]])
-    >>> labels, bound = refine_with_bound(X, np.array([0, 0, 1, 1]), 2, "fast", 0)
-    >>> labels.tolist(), round(bound.sse, 9)
-    ([0, 1, 0, 1], 0.25)
     """
     n = len(X)
     if n < 2 * k:

@@ -85,24 +85,14 @@ def neighbour_bound(records: Records, k: int) -> Bound:
     return Bound(rounded_down(total / (2 * k), p), "neighbours", {"records": n, "neighbours": k - 1})
 
 
-def one_group_bound(X: Floats) -> Bound:
-    """Bound fewer than 2k records by the loss of their one partition, as the sum over pairs."""
-    total = math.fsum(float(np.sum((X - row) ** 2)) for row in X)
-    n, p = X.shape
-    return Bound(rounded_down(total / (2 * n), n + p), "one group", {"records": n})
-
-
 def neighbour_bound_of(X: Floats, k: int) -> Bound:
-    """Compute the neighbour bound of finite (n, p) numbers in near-linear time; exact for fewer than 2k records.
-
-    >>> neighbour_bound_of(np.array([[0.0], [2.0], [10.0], [12.0]]), 2).sse > 3.999
-    True
-    """
+    """Compute the neighbour bound of finite (n, p) numbers in near-linear time; exact for fewer than 2k records."""
     n = len(X)
     if k < 2:
         return Bound(0.0, "neighbours", {"records": n, "neighbours": 0})
     if n < 2 * k:
-        Z = private_copy(X)
-        return in_units_of(X, Z, one_group_bound(Z))
+        Z = private_copy(X)  # one group, whose loss is the sum over its pairs
+        total = math.fsum(float(np.sum((Z - row) ** 2)) for row in Z)
+        return in_units_of(X, Z, Bound(rounded_down(total / (2 * n), sum(X.shape)), "one group", {"records": n}))
     records = Records.of(X, k - 1)
     return in_units_of(X, records.Z, neighbour_bound(records, k))

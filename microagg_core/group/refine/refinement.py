@@ -119,10 +119,6 @@ def refine(X: Floats, labels: Ints, k: int, *, effort: str = "fast", seed: int =
 
     Raises:
         ValueError: a group has fewer than k records, or there is not one label a record.
-
-    >>> X = np.array([[0.0], [9.0], [0.1], [9.1]])
-    >>> refine(X, np.array([0, 0, 1, 1]), 2).tolist()
-    [0, 1, 0, 1]
     """
     if len(labels) != len(X) or np.unique(labels, return_counts=True)[1].min() < k:
         raise ValueError("labels must give each record a group, and no group fewer than k records")

@@ -182,10 +182,6 @@ def search(
     takes about that long instead, and the result depends on the machine.
 
     Returns labels 0 to g-1 in the order of each group's first record; never worse than ``start``.
-
-    >>> import numpy as np
-    >>> search(np.array([[0.0], [9.0], [0.1], [9.1]]), 2, steps=100).tolist()
-    [0, 1, 0, 1]
     """
     began = time.monotonic()
     given = _mdav_groups(X, k) if start is None else checked_labels(start, (k, None), "search")

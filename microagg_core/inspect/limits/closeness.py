@@ -18,7 +18,7 @@ class Closeness(Limit):
 
     def show(self, exposure: Exposure, column: str) -> float | None:
         """Largest distance; None where a value was not counted, which is not within any distance."""
-        return exposure.shown(column).distance
+        return exposure.shown[column].distance
 
     def holds(self, figure: float, limit: float) -> bool:
         return figure <= limit + SLACK

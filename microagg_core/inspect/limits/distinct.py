@@ -17,7 +17,7 @@ class DistinctValues(Limit):
         return {demand.column: demand.distinct for demand in protection.columns if demand.distinct}
 
     def show(self, exposure: Exposure, column: str) -> float:
-        return int(exposure.shown(column).distinct.min())
+        return int(exposure.shown[column].distinct.min())
 
     def holds(self, figure: float, limit: float) -> bool:
         return figure >= limit

@@ -32,7 +32,7 @@ from microagg_core.inspect.contract import Promise, ReleasedFile
 from microagg_core.inspect.portrait.contract import Fit, Regression
 from microagg_core.inspect.portrait.scales import ShownColumn
 from microagg_core.plain import PlainFloats
-from microagg_core.spec.analyses import Formula
+from microagg_core.spec.analyses import formula_columns
 
 #: Levels of a category at most; with more, a model is a list of levels.
 MOST_LEVELS = 100
@@ -178,7 +178,7 @@ class LinearModel:
 
 def sums_of(file: ReleasedFile, text: str) -> AnalysisSums:
     """Sum over the records of a file that lack none of a formula's values."""
-    names = Formula.parse(text).columns
+    names = formula_columns(text)
     sides = [_sides(file, name) for name in names]
     too_many = tuple(
         name
@@ -241,7 +241,7 @@ def regressions_of(promise: Promise, sums: Sequence[AnalysisSums], fewest: int) 
             column = of_formula.too_many[0]
             left_out.append(f"{text!r} is not computed, as {column!r} has more than {MOST_LEVELS} levels")
             continue
-        names = Formula.parse(text).columns
+        names = formula_columns(text)
         model = LinearModel(text, names, tuple(_scale(promise, name) for name in names))
         regression, remarks = regression_of(model, of_formula.before, of_formula.after, fewest)
         models += [] if regression is None else [regression]

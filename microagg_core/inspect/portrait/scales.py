@@ -61,9 +61,6 @@ _PARTS = 20
 _GREATEST = float(np.finfo(np.float64).max)
 
 
-# --- Columns as they are shown -------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class ShownColumn:
     """One quasi-identifier, in its unit.
@@ -132,9 +129,6 @@ class DrawnColumn:
         return np.isfinite(self.before) & np.isfinite(self.after)
 
 
-# --- Round numbers -------------------------------------------------------------------------------------------
-
-
 def between(low: float, high: float) -> float | None:
     """Find the shortest decimal between two numbers, near their middle; None where there is no float between them.
 
@@ -150,14 +144,10 @@ def between(low: float, high: float) -> float | None:
 
 
 def cuts(low: float, high: float, most: int, unit: str | None, whole: bool) -> Floats:
-    """Multiples of a round step between two numbers, a quarter more than ``most`` or fewer.
+    """Find multiples of a round step between two numbers, a quarter more than ``most`` or fewer.
 
-    Args:
-        low: no cut is below.
-        high: no cut is above.
-        most: intervals that are asked for, about.
-        unit: days or seconds since 1970 are cut as calendars and clocks are; else None.
-        whole: whether only whole numbers lie between; where each may have an interval of its own, cuts are halves.
+    Days and seconds since 1970 are cut as calendars and clocks are. Where only whole numbers lie between, and each may
+    have an interval of its own, cuts are halves.
 
     >>> cuts(1.2, 9.7, 4, None, False).tolist(), cuts(0, 5, 10, None, True).tolist()
     ([2.0, 4.0, 6.0, 8.0], [0.5, 1.5, 2.5, 3.5, 4.5])
@@ -181,7 +171,7 @@ def cuts(low: float, high: float, most: int, unit: str | None, whole: bool) -> F
 
 
 def decade_cuts(low: float, high: float, most: int) -> Floats:
-    """Cuts of a scale of magnitudes between two positive numbers, ``most`` or fewer.
+    """Cut a scale of magnitudes between two positive numbers, ``most`` times or less often.
 
     >>> decade_cuts(3.0, 400.0, 8).tolist()
     [5.0, 10.0, 20.0, 50.0, 100.0, 200.0]
@@ -226,9 +216,6 @@ def _of_days(low: float, high: float, apart: float) -> Floats:
 
 def _first_days(months: Sequence[int]) -> Floats:
     return np.array(months, dtype="M8[M]").astype("M8[D]").astype(np.int64).astype(np.float64)
-
-
-# --- Edges ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -304,7 +291,7 @@ class Edges:
 
 
 def find_edges(sight: Sight) -> Edges:
-    """Edges of intervals with at least ``fewest`` records, the outermost two open; none where there is one interval.
+    """Find edges of intervals with at least ``fewest`` records, the outermost two open; none of one interval.
 
     >>> ages = np.repeat(np.arange(20.0, 70.0), 40)
     >>> find_edges(Sight(ages, None, 10, 10)).places.tolist()

@@ -24,9 +24,8 @@ from microagg_core.group.refine.neighbours import Records
 from microagg_core.group.refine.refinement import sse_of_labels
 from microagg_core.inspect.demand import Demand
 from microagg_core.inspect.distributions import Distribution
-from microagg_core.inspect.protect.exchanging import exchange_records
+from microagg_core.inspect.protect.exchanges import exchange_records, mend
 from microagg_core.inspect.protect.gathering import gather_k_first, gather_t_first
-from microagg_core.inspect.protect.mending import mend
 from microagg_core.inspect.protect.rings import join_rings, relabel, rings
 from microagg_core.inspect.protect.rules import FEW, NAMES, ORDERED, UNBOUND, Rules, broken_by, broken_by_all
 from microagg_core.kernels.tools.random_draws import exponential_quantiles, random_state
@@ -57,9 +56,6 @@ _SWEEPS_OF_LARGE = 6
 #: Larger groups are left as they are: to look at one takes as long as it has records.
 _LARGEST = 256
 _QUANTILES = exponential_quantiles(1024)
-
-
-# --- Demands on a block --------------------------------------------------------------------------------------
 
 
 class _Whole(NamedTuple):
@@ -159,9 +155,6 @@ def block_demands(
     return BlockDemands(tuple(demands), tuple(small), tuple(wholes))
 
 
-# --- Groups that join others ---------------------------------------------------------------------------------
-
-
 def joined(X: Floats, labels: Ints, rules: Rules) -> Ints:
     """Have the groups that break the rules join their nearest, the worst first, until none does or one is left.
 
@@ -232,9 +225,6 @@ def _tree(points: Floats) -> Any:
     from scipy.spatial import cKDTree
 
     return cKDTree(points)
-
-
-# --- Ways ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -85,19 +85,16 @@ class Inference(RiskMeasure[tuple[ColumnInference, ...]]):
     notes = tuple[ColumnInference, ...]
 
     def measure(self, exposure: Exposure) -> tuple[ColumnInference, ...]:
-        columns = zip(exposure.confidential, exposure.values_shown, strict=True)
-        return tuple(_of_column(column, shown, exposure.sizes) for column, shown in columns)
+        shown = exposure.shown
+        return tuple(_of_column(column, shown[column.name], exposure.sizes) for column in exposure.confidential)
 
     def figures(self, total: tuple[ColumnInference, ...], names: tuple[str, ...]) -> dict[str, Any]:
         return {column.name: _figures(column) for column in total}
 
     def of_labels(self, exposure: Exposure) -> Mapping[str, NDArray[Any]]:
         """Records of which the value is certain; columns by their number in the file."""
-        columns = {}
-        for j, shown in enumerate(exposure.values_shown):
-            certain = shown.distinct <= 1
-            columns[f"certain_{j}"] = exposure.sum_by_label(np.where(certain, exposure.sizes, 0))
-        return columns
+        certain = (np.where(shown.distinct <= 1, exposure.sizes, 0) for shown in exposure.shown.values())
+        return {f"certain_{j}": exposure.sum_by_label(sizes) for j, sizes in enumerate(certain)}
 
 
 def _of_column(column: ConfidentialValues, shown: ValuesShown, sizes: Ints) -> ColumnInference:

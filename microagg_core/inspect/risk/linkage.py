@@ -51,16 +51,17 @@ class Linkage(RiskMeasure[Links]):
 
     def measure(self, exposure: Exposure) -> Links:
         """Look for the records that are asked with every knowledge and every noise."""
-        asked, sought = exposure.asked, exposure.sought
+        asked = exposure.asked
         errors = noise(asked.records, len(exposure.names), exposure.seed)
         sums = []
         for attributes in knowledge(len(exposure.names)):
-            columns, candidates = list(attributes), sought.candidates_of(attributes)
+            columns, knows_all = list(attributes), len(attributes) == len(exposure.names)
+            candidates = exposure.all_candidates if knows_all else exposure.candidates(attributes)
             for size in NOISES:
-                near, right = candidates.link(asked.values[:, columns] + size * errors[:, columns], sought.own)
+                near, right = candidates.link(asked.values[:, columns] + size * errors[:, columns], exposure.own)
                 sums.append((near.sum(), right.sum()))
         nearest, correct = np.array(sums).T
-        chance = float(sought.candidates.by_chance(sought.own).sum())
+        chance = float(exposure.all_candidates.by_chance(exposure.own).sum())
         return Links(len(asked.rows), chance, nearest, correct)
 
     def figures(self, total: Links, names: tuple[str, ...]) -> dict[str, Any]:
@@ -83,7 +84,7 @@ class Linkage(RiskMeasure[Links]):
         asked = exposure.asked
         if exposure.originals is None:
             return {}
-        near, right = exposure.sought.candidates.link(asked.values, exposure.sought.own)
+        near, right = exposure.all_candidates.link(asked.values, exposure.own)
         label = exposure.labels[exposure.groups[asked.rows]]
         n = exposure.n_labels
         return {

@@ -40,12 +40,7 @@ def measure_risk(
         seed: of the noise in what he knows.
 
     Returns:
-        Figures by measure: ``sizes``, ``linkage``, ``intervals``, ``inference``, ``uniqueness``; shares are between 0
-        and 1. They are no secret of the released table: whoever sees them learns about its records.
-
-    Raises:
-        SpecError: a column that is not there.
-        DataError: tables of different length, or a quasi-identifier that has no mean.
+        Figures by measure, see the README of this folder. Whoever sees them learns about the table's records.
 
     >>> import pandas as pd
     >>> people = pd.DataFrame({"age": [20, 30, 60, 70], "ill": ["flu", "flu", "no", "flu"]})

@@ -34,7 +34,7 @@ def write_candidate(work: Work, plan: Planned, gathered: pa.Table) -> None:
         raise InternalError("a bug: anonymized columns do not have the released types; please report it")
     table = form.released_form(table.cast(schema.released_schema))
     blocking = [c.name for c in schema.blocking]
-    order = content_order(table, blocking, {kind.name: kind.reader.sort_key for kind in plan.encoding.kinds})
+    order = content_order(table, blocking, [kind.name for kind in plan.encoding.kinds])
     table = table.take(pa.array(order)).combine_chunks()
     work.put(CANDIDATE, form.to_bytes(table, blocking))
     beside = gathered.select([RECORD, *gathered.column_names[1 + n_released :]]).take(pa.array(order)).combine_chunks()

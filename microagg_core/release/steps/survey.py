@@ -97,7 +97,8 @@ class Survey:
     def encoding(self, kinds: Sequence[Kind]) -> Encoding:
         """Complete kinds with what is known of all values, and standardize with their moments."""
         surveyed = zip(kinds, self.traits, self.moments, strict=True)
-        return Encoding.steady(tuple(kind.for_input(of, moments) for kind, of, moments in surveyed), self.moments)
+        kinds = tuple(kind.for_input(of, moments) for kind, of, moments in surveyed)
+        return Encoding.from_moments(kinds, self.moments).steadied()
 
     def first_record(self, part: int) -> int:
         return sum(self.rows_of_parts[:part])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -43,16 +42,36 @@ def backfill(
     if days[-1] > datetime.datetime.now(datetime.UTC).date():
         raise SpecError(f"--to: {last} is a day to come; name one up to today (UTC)")
     from microagg_core.spec.loading import load_spec
+    from microagg_flows.backfilling import backfill as release_days
+    from microagg_flows.backfilling import standing_of
+    from microagg_flows.releasing import Order
 
-    record.about(load_spec(spec, settings or ()))
-    table = _Days(record, as_json)
+    loaded, shown = record.about(load_spec(spec, settings or ())), list[dict[str, Any]]()
+
+    def show(day: str, standing: str) -> None:
+        shown.append({"id": day, "standing": standing})
+        if not as_json:
+            typer.echo(f"{day} is {standing}")
+
+    def make(order: Order) -> None:
+        try:
+            _make_day(order, direct, record)
+        except MicroaggError as error:
+            failed = {"exit_code": error.exit_code, "kind": error.kind, "sentence": error.message}
+            shown.append({"id": order.id, "standing": "failed", **failed})
+            raise
+
     try:
         if dry_run:
-            table.list_missing(spec, days, settings or ())
+            for day, is_done in standing_of(loaded, days):
+                show(day, "published already" if is_done else "missing")
         else:
-            table.make_missing(spec, days, settings or (), direct)
+            claim_limits()
+            with scratch():
+                release_days(Order(spec, settings=tuple(settings or ())), days, make, show)
     finally:
-        table.show()
+        if as_json:
+            typer.echo(json.dumps({"days": shown}, indent=1))
 
 
 def _day(option: str, text: str) -> datetime.date:
@@ -64,57 +83,20 @@ def _day(option: str, text: str) -> datetime.date:
     raise SpecError(f"{option}: must be a day such as 2026-11-01 (got {text!r})")
 
 
-class _Days:
-    """Make or list days, and show each: a line at once, or all of them as one document at the end."""
+def _make_day(order: Order, direct: bool, whole: RunRecord) -> None:
+    """Make one day's release, a run of its own with a record of its own."""
+    from microagg_flows.command.commands.release import make_release
+    from microagg_flows.record import RunRecord
 
-    def __init__(self, record: RunRecord, as_json: bool) -> None:
-        self._record, self._as_json = record, as_json
-        self._days: list[dict[str, Any]] = []
-
-    def list_missing(self, spec: str, days: Sequence[datetime.date], settings: Sequence[str]) -> None:
-        from microagg_core.spec.loading import load_spec
-        from microagg_flows.backfilling import standing_of
-
-        for day, is_done in standing_of(load_spec(spec, settings), days):
-            self._add(day, "published already" if is_done else "missing")
-
-    def make_missing(self, spec: str, days: Sequence[datetime.date], settings: Sequence[str], direct: bool) -> None:
-        from microagg_flows.backfilling import backfill as release_days
-        from microagg_flows.releasing import Order
-
-        claim_limits()
-        with scratch():
-            release_days(
-                Order(spec, settings=tuple(settings)), days, lambda order: self._make(order, direct), self._add
-            )
-
-    def show(self) -> None:
-        if self._as_json:
-            typer.echo(json.dumps({"days": self._days}, indent=1))
-
-    def _add(self, day: str, standing: str, **others: Any) -> None:
-        self._days.append({"id": day, "standing": standing, **others})
-        if not self._as_json:
-            typer.echo(f"{day} is {standing}")
-
-    def _make(self, order: Order, direct: bool) -> None:
-        """Make one day's release, a run of its own with a record of its own."""
-        from microagg_flows.command.commands.release import make_release
-        from microagg_flows.record import RunRecord
-
-        log, whole = self._record.log, self._record
-        whole.progress.say(f"{order.id}")
-        whole.inner = log.record = day = RunRecord(progress=whole.progress, log=log)
-        try:
-            with day.kept(), day.publishing():
-                make_release(order, direct, day)
-        except MicroaggError as error:
-            failed = {"exit_code": error.exit_code, "kind": error.kind, "sentence": error.message}
-            self._days.append({"id": order.id, "standing": "failed", **failed})
-            raise
-        finally:
-            log.record = whole
-        if day.note:
-            log.write(LogLevel.warning, day.note)
-            typer.echo(f"microagg: {day.note}", err=True)
-        whole.inner = None  # what fails later is no trouble of this day
+    log = whole.log
+    whole.progress.say(f"{order.id}")
+    whole.inner = log.record = day = RunRecord(progress=whole.progress, log=log)
+    try:
+        with day.kept(), day.publishing():
+            make_release(order, direct, day)
+    finally:
+        log.record = whole
+    if day.note:
+        log.write(LogLevel.warning, day.note)
+        typer.echo(f"microagg: {day.note}", err=True)
+    whole.inner = None  # what fails later is no trouble of this day

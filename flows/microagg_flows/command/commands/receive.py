@@ -98,8 +98,8 @@ def sign(
             raise typer.Exit(report.exit_code)
         url = sign_at(release, storage_options(endpoint), secret, report.sha256)
     if as_json:
-        said = {"signature": url, "manifest_sha256": report.sha256, "public_key": secret.public.line()}
-        typer.echo(json.dumps(said, indent=1))
+        document = {"signature": url, "manifest_sha256": report.sha256, "public_key": secret.public.line()}
+        typer.echo(json.dumps(document, indent=1))
     else:
         typer.echo(f"signed {report.id} {report.revision} with the key {secret.public.name}: {url}")
 
@@ -114,9 +114,9 @@ def keys(
 
     password = None
     if password_variable is not None:
-        if (told := os.environ.get(password_variable)) is None:
+        if password_variable not in os.environ:
             raise SpecError(f"--password-variable: the environment has no {password_variable}; set it to the password")
-        password = os.fsencode(told)
+        password = os.fsencode(os.environ[password_variable])
     key = SecretKey.new()
     secret, public = (name.with_name(f"{name.name}.{ending}") for ending in ("key", "pub"))
     for path, data, rights in ((secret, key.to_bytes(password), 0o600), (public, key.public.to_bytes(), 0o644)):

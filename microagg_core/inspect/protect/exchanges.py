@@ -1,14 +1,15 @@
-"""Groups that hold what is demanded, improved by steps after each of which they still do.
+"""Groups that exchange records: those that break what is demanded until they hold it, and the others to lose less.
 
 A step moves a record to the group of one near it, or exchanges it for one of that group's. It is taken where less is
-lost, or little more while the search is still hot, and where both groups hold all demands afterwards: a step that
-breaks one is no step.
+lost, or little more while the search is still hot, and where both groups hold all demands afterwards.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from microagg_core.arrays import Floats, ShortInts, UInt64s
-from microagg_core.inspect.protect.rings import Rings, holds_with, put_in, take_out
+from microagg_core.inspect.protect.rings import Rings, broken_with, holds_with, put_in, take_out
 from microagg_core.inspect.protect.rules import Rules
 from microagg_core.kernels.machine_code.jit import jit, uncounted
 from microagg_core.kernels.tools.random_draws import draw
@@ -19,7 +20,7 @@ _MOVES = 3
 
 @uncounted
 def _moving(groups: Rings, i: int, b: int) -> float:
-    """What is lost more where record i moves to group b."""
+    """Compute what is lost more where record i moves to group b."""
     a, left, came = groups.label[i], 0.0, 0.0
     n_a, n_b = float(groups.size[a]), float(groups.size[b])
     for j in range(groups.X.shape[1]):
@@ -30,8 +31,8 @@ def _moving(groups: Rings, i: int, b: int) -> float:
 
 
 @uncounted
-def exchanging(groups: Rings, i: int, v: int) -> float:
-    """What is lost more where records i and v change places."""
+def _exchanging(groups: Rings, i: int, v: int) -> float:
+    """Compute what is lost more where records i and v change places."""
     a, b = groups.label[i], groups.label[v]
     n_a, n_b, more = float(groups.size[a]), float(groups.size[b]), 0.0
     for j in range(groups.X.shape[1]):
@@ -59,7 +60,7 @@ def _try_exchange(groups: Rings, rules: Rules, i: int, first: int, limit: float)
     """Exchange a record for the first one of another's group that costs less than the limit, from that one on."""
     a, b, v = groups.label[i], groups.label[first], first
     for _ in range(groups.size[b]):
-        more = exchanging(groups, i, v)
+        more = _exchanging(groups, i, v)
         if more < limit and holds_with(groups, rules, a, i, v) and holds_with(groups, rules, b, v, i):
             take_out(groups, i)
             take_out(groups, v)
@@ -82,7 +83,7 @@ def exchange_records(
     quantiles: Floats,
     random: UInt64s,
 ) -> float:
-    """So many steps for each record, colder and colder, and the last part of them downhill; what is lost more then.
+    """Take so many steps for each record, ever colder, the last of them downhill; what is lost more then.
 
     ``near`` lists records near each; groups of more than ``largest`` records are left as they are.
     """
@@ -102,3 +103,46 @@ def exchange_records(
             else:
                 changed += _try_exchange(groups, rules, i, v, limit)
     return changed
+
+
+@uncounted
+def _best_exchange(groups: Rings, rules: Rules, near: ShortInts, g: int, broken: Floats, best: Floats) -> float:
+    """Find the exchange that loses least of those by which group g breaks less, and the other no more than before.
+
+    Written to ``best``: the two records, and by how much their groups then break the rules. What is lost more.
+    """
+    least, i = np.inf, groups.head[g]
+    for _ in range(groups.size[g]):
+        for r in range(near.shape[1]):
+            w = int(near[i, r])
+            b = groups.label[w]
+            for _ in range(groups.size[b] if b != g and groups.size[b] <= 2 * groups.size[g] else 0):
+                more = _exchanging(groups, i, w)
+                if more < least:
+                    own = broken_with(groups, rules, g, i, w)
+                    theirs = broken_with(groups, rules, b, w, i) if own < broken[g] else np.inf
+                    if theirs <= broken[b]:
+                        least = more
+                        best[0], best[1], best[2], best[3] = i, w, own, theirs
+                w = groups.following[w]
+        i = groups.following[i]
+    return least
+
+
+@jit
+def mend(groups: Rings, rules: Rules, near: ShortInts, broken: Floats) -> None:
+    """Exchange records of each group that breaks the rules, as many as it has; some may break them still."""
+    best = np.empty(4)
+    for g in range(groups.size.shape[0]):
+        for _ in range(groups.size[g]):
+            if broken[g] <= 0.0:
+                break
+            if _best_exchange(groups, rules, near, g, broken, best) == np.inf:
+                break
+            i, w = int(best[0]), int(best[1])
+            b = groups.label[w]
+            take_out(groups, i)
+            take_out(groups, w)
+            put_in(groups, i, b)
+            put_in(groups, w, g)
+            broken[g], broken[b] = best[2], best[3]
