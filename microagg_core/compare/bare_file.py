@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from microagg_core.compare.grid import chosen_algorithms, reasons_by_name, refuse_small_k
+from microagg_core.compare.grid import chosen_algorithms, refuse_small_k
 from microagg_core.data.formats.reading import list_input, read_part
 from microagg_core.data.kinds.encoding import QuasiIdentifiers
 from microagg_core.data.kinds.registry import kind_for
@@ -161,11 +161,23 @@ def compare(
                 outcomes.append(_run(quasi, info, k, seed))
             else:
                 unsuitable.append((info.name, k, reason))
-    left_out = reasons_by_name(unsuitable)
+    left_out = _reasons(unsuitable)
     if not outcomes:
         raise SpecError("no algorithm suits: " + "; ".join(left_out))
     columns = tuple(str(name) for name in quasi.names)
     return Comparison(len(table), columns, tuple(outcomes), left_out, printed_losses(table))
+
+
+def _reasons(left_out: Iterable[tuple[str, int, str]]) -> tuple[str, ...]:
+    """Write names, k and reasons, with one line for all k of a name and a reason.
+
+    >>> _reasons([("md", 3, "too slow"), ("mst", 3, "too slow"), ("md", 5, "too slow")])
+    ('md at k=3, 5: too slow', 'mst at k=3: too slow')
+    """
+    lines: dict[tuple[str, str], list[int]] = {}
+    for name, k, reason in left_out:
+        lines.setdefault((name, reason), []).append(k)
+    return tuple(f"{name} at k={', '.join(map(str, ks))}: {reason}" for (name, reason), ks in lines.items())
 
 
 def _quasi_identifiers(table: pd.DataFrame) -> QuasiIdentifiers:

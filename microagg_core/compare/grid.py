@@ -184,15 +184,3 @@ def refuse_small_k(ks: Iterable[int]) -> None:
     for k in ks:
         if k < 2:
             raise SpecError(f"--k: must be at least 2 (got {k})")
-
-
-def reasons_by_name(left_out: Iterable[tuple[str, int, str]]) -> tuple[str, ...]:
-    """Write names, k and reasons, with one line for all k of a name and a reason.
-
-    >>> reasons_by_name([("md", 3, "too slow"), ("mst", 3, "too slow"), ("md", 5, "too slow")])
-    ('md at k=3, 5: too slow', 'mst at k=3: too slow')
-    """
-    lines: dict[tuple[str, str], list[int]] = {}
-    for name, k, reason in left_out:
-        lines.setdefault((name, reason), []).append(k)
-    return tuple(f"{name} at k={', '.join(map(str, ks))}: {reason}" for (name, reason), ks in lines.items())

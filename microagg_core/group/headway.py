@@ -23,23 +23,18 @@ TELL_EVERY_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Headway:
-    """Where the work on some records stands.
-
-    Attributes:
-        doing: what is being done, in words.
-        seconds: since the work on these records was begun.
-        records: how many there are.
-        share: which part of what is being done is over, from 0 to 1; None where nobody knows.
-        loss: of the best groups so far, in percent of the squared deviations of these records; None where there are
-            none yet. It is the operator's alone: nobody else's log or database may have it.
-        block: the block's number; None where the records are no block of a plan.
-    """
+    """Where the work on some records stands."""
 
     doing: str
+    #: Since the work on these records was begun.
     seconds: float
     records: int
+    #: The part of what is being done that is over, from 0 to 1; None where nobody knows.
     share: float | None = None
+    #: Of the best groups so far, in percent of the squared deviations of these records; None where there are none yet.
+    #: It is the operator's alone: nobody else's log or database may have it.
     loss: float | None = None
+    #: None where the records are no block of a plan.
     block: int | None = None
 
 
@@ -128,12 +123,7 @@ def _set_current(state: _Listening) -> Iterator[None]:
 
 
 class Progress:
-    """Progress of one loop.
-
-    Args:
-        doing: in words, such as ``annealing``.
-        X: the records whose groups it makes, an (n, p) array, in the units of the losses that it reports.
-    """
+    """Progress of one loop; ``X`` are the records whose groups it makes, in the units of the losses that it reports."""
 
     def __init__(self, doing: str, X: Floats | None = None) -> None:
         self._doing, self._X, self._total = doing, X, 0.0
@@ -142,10 +132,7 @@ class Progress:
     def report(self, sse: float | Callable[[], float] | None = None, share: float | None = None) -> None:
         """Report what was reached, if somebody listens and has received nothing for a while.
 
-        Args:
-            sse: what the best groups lose so far: the sum of squared errors, or how to compute it, where it is to be
-                computed only if it is sent.
-            share: which part of the loop is over.
+        ``sse`` is what the best groups lose so far, or computes it if it is sent; ``share`` of the loop is over.
         """
         state = self._listening
         if state is None:

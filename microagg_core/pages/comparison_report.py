@@ -20,7 +20,7 @@ from microagg_core.compare.choice import (
     seed_deviation,
     setting_of,
 )
-from microagg_core.compare.grid import reasons_by_name
+from microagg_core.compare.grid import Setting
 from microagg_core.compare.trial import Expected
 from microagg_core.inspect.disclosures import Disclosure
 from microagg_core.pages.plots import risk_svg
@@ -93,9 +93,6 @@ def headline_of(comparison: ReleaseComparison) -> str:
     )
 
 
-# --- Tables ----------------------------------------------------------------------------------------------------
-
-
 def loss_table(comparison: ReleaseComparison, k: int) -> Rows:
     """Tabulate what is lost for a k, and what it takes; the header first."""
     ranked = comparison.ranked(k)
@@ -106,17 +103,8 @@ def loss_table(comparison: ReleaseComparison, k: int) -> Rows:
         blocks = (_off(one.l_sse_error),) if is_some else ()
         gap = NONE if one.gap is None else f"{one.gap:.3g} %"
         seconds = (duration(one.seconds), *((duration(one.whole_seconds),) if is_some else ()))
-        rows.append(
-            (
-                one.algorithm,
-                _word(one.refine),
-                _loss(one.l_sse),
-                *blocks,
-                _off(seed_deviation(one)),
-                gap,
-                *seconds,
-            )
-        )
+        named = (one.algorithm, _word(one.refine), _loss(one.l_sse))
+        rows.append((*named, *blocks, _off(seed_deviation(one)), gap, *seconds))
     return rows
 
 
@@ -188,9 +176,6 @@ def _off(error: float | None) -> str:
     return NONE if error is None else f"{error:.2g}"
 
 
-# --- What to write ---------------------------------------------------------------------------------------------
-
-
 def spec_of(one: Expected) -> dict[str, Any]:
     algorithm = {"name": one.algorithm, **one.parameters} if one.parameters else one.algorithm
     refine = one.refine if isinstance(one.refine, str) else {"seconds": one.refine}
@@ -211,13 +196,19 @@ def advice_lines(comparison: ReleaseComparison) -> list[str]:
             *_refused(comparison),
             *left_out_lines(comparison),
         ]
+    own = comparison.as_asked()
+    instead = (
+        [f"the spec says {named(own)}, which loses {_loss(own.l_sse)} and takes {duration(own.whole_seconds)}"]
+        if own is not None and own is not choice.chosen
+        else []
+    )
     return [
         f"{named(choice.chosen)} loses {_loss(choice.chosen.l_sse)}, and its kernels take "
         f"{duration(choice.chosen.whole_seconds)} on one core",
         f"the rule: least loss of what takes at most {QUICK_SECONDS / 60:g} min, or {TIMES_QUICKEST:g} times the "
         f"quickest; losses nearer than {DEVIATIONS:g} standard errors are equal, and the cheaper is taken",
         *_why(choice),
-        *_instead(comparison, choice),
+        *instead,
         *_other_k(comparison, choice),
         *_refused(comparison),
         *left_out_lines(comparison),
@@ -230,18 +221,19 @@ def named(one: Expected) -> str:
 
 def left_out_lines(comparison: ReleaseComparison) -> list[str]:
     """Say what was not tried, and why; once for all settings with the same reason."""
-    cells = [(f"{cell.algorithm}, refine {_word(cell.refine)}", cell.k, reason) for cell, reason in comparison.left_out]
-    return [f"left out: {line}" for line in _of_all_refinements(reasons_by_name(cells))]
+    return [f"left out: {line}" for line in _by_reason(comparison.left_out)]
 
 
-def _of_all_refinements(lines: tuple[str, ...]) -> list[str]:
-    """Join the lines of an algorithm that differ in the refinement alone."""
-    together: dict[tuple[str, str], list[str]] = {}
-    for line in lines:
-        algorithm, _, rest = line.partition(", refine ")
-        refine, _, said = rest.partition(" at ")
-        together.setdefault((algorithm, said), []).append(refine)
-    return [f"{algorithm}, refine {', '.join(of)}, at {said}" for (algorithm, said), of in together.items()]
+def _by_reason(cells: Iterable[tuple[Setting, str]]) -> Iterator[str]:
+    """Join what is said of an algorithm: for all its k, and for all its refinements that are left out for the same."""
+    of_refinement: dict[tuple[str, str, str], list[int]] = {}
+    for cell, reason in cells:
+        of_refinement.setdefault((cell.algorithm, reason, _word(cell.refine)), []).append(cell.k)
+    together: dict[tuple[str, str, str], list[str]] = {}
+    for (algorithm, reason, refine), ks in of_refinement.items():
+        together.setdefault((algorithm, reason, ", ".join(map(str, ks))), []).append(refine)
+    for (algorithm, reason, ks_words), refinements in together.items():
+        yield f"{algorithm}, refine {', '.join(refinements)}, at k={ks_words}: {reason}"
 
 
 def _why(choice: Choice) -> Iterator[str]:
@@ -254,13 +246,6 @@ def _why(choice: Choice) -> Iterator[str]:
     if choice.too_slow is not None:
         slow = choice.too_slow
         yield f"{named(slow)} would lose {_loss(slow.l_sse)}, and take {duration(slow.whole_seconds)}"
-
-
-def _instead(comparison: ReleaseComparison, choice: Choice) -> Iterator[str]:
-    own = comparison.as_asked()
-    if own is None or own is choice.chosen:
-        return
-    yield f"the spec says {named(own)}, which loses {_loss(own.l_sse)} and takes {duration(own.whole_seconds)}"
 
 
 def _other_k(comparison: ReleaseComparison, choice: Choice) -> Iterator[str]:
@@ -277,8 +262,7 @@ def _other_k(comparison: ReleaseComparison, choice: Choice) -> Iterator[str]:
 def _refused(comparison: ReleaseComparison) -> list[str]:
     """Say what the gate would stop, and why."""
     cells = [(setting_of(one), words) for one in comparison.expected for words in one.broken]
-    lines = reasons_by_name((f"{cell.algorithm}, refine {_word(cell.refine)}", cell.k, words) for cell, words in cells)
-    return [f"would be refused: {line}" for line in _of_all_refinements(lines)]
+    return [f"would be refused: {line}" for line in _by_reason(cells)]
 
 
 def _right_and_certain(instead: Expected, now: Expected, worst: str | None) -> str:
@@ -289,9 +273,6 @@ def _right_and_certain(instead: Expected, now: Expected, worst: str | None) -> s
         certain = [percent_in_words(of.certain[worst].records_certain) for of in (instead, now)]
         words += f", {certain[0]} certain values instead of {certain[1]}"
     return words
-
-
-# --- What to expect of a plan ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -386,9 +367,6 @@ class Expectation:
 def _with_error(one: Expected) -> str:
     error = "" if one.l_sse_error is None else f" ± {one.l_sse_error:.2g}"
     return f"{one.l_sse:.3g}{error} %"
-
-
-# --- A page ---------------------------------------------------------------------------------------------------------
 
 
 def comparison_page(comparison: ReleaseComparison, name: str) -> str:

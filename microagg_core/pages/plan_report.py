@@ -253,11 +253,8 @@ def unwise(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
         if m.n and m.deviation == 0
     ]
     output, released = spec.output, planned.context.schema.released_schema
-    if (
-        output.format == "csv"
-        and output.csv.formulas != "escape"
-        and any(str(kind) in TEXT_TYPES for kind in released.types)
-    ):
+    has_text = any(str(kind) in TEXT_TYPES for kind in released.types)
+    if output.format == "csv" and output.csv.formulas != "escape" and has_text:
         words.append(
             "text cells that begin with = + - @, a tab or a carriage return are released as they are; a spreadsheet "
             "may run them as formulas; output: {csv: {formulas: escape}} puts an apostrophe before them"
@@ -279,8 +276,6 @@ def unwise(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
     return tuple(words)
 
 
-# --- A forecast -------------------------------------------------------------------------------------------------
-
 #: What the losses are called.
 _LOSSES = {
     "computing": "computing",
@@ -293,7 +288,7 @@ _LOSSES = {
 
 
 def time_in_words(seconds: float) -> str:
-    """Seconds as a person says them.
+    """Write seconds as a person says them.
 
     >>> time_in_words(4.21), time_in_words(340), time_in_words(10_000)
     ('4.2 s', '5 min 40 s', '2 h 47 min')
@@ -307,15 +302,13 @@ def time_in_words(seconds: float) -> str:
 
 
 def bytes_in_words(n_bytes: float) -> str:
-    """Bytes as a person says them.
+    """Write bytes as a person says them.
 
     >>> bytes_in_words(3e6), bytes_in_words(4e11)
     ('2.9 MiB', '372.5 GiB')
     """
-    for unit, size in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20)):
-        if n_bytes >= size or unit == "MiB":
-            return f"{n_bytes / size:,.1f} {unit}"
-    raise AssertionError
+    unit, size = next(((u, n) for u, n in (("TiB", 2**40), ("GiB", 2**30)) if n_bytes >= n), ("MiB", 2**20))
+    return f"{n_bytes / size:,.1f} {unit}"
 
 
 def forecast_rows(one: Forecast) -> list[tuple[str, str]]:

@@ -18,6 +18,7 @@ _ENDINGS = (".png", ".svg", ".pdf")
 _MARKERS = "os^Dvp*hXP<>d8H"
 #: By refinement: the darker, the more is done. Readable in grey, as fill says it and no colour does.
 _FILLS = {"off": "white", "fast": "0.72", "thorough": "0.15"}
+_OTHER_FILL = "0.4"
 _EDGE = "0.1"
 #: Marks nearer than this part of an axis lie over each other.
 _NEAR = 0.02
@@ -27,11 +28,7 @@ _SALT = "microagg"
 
 
 def check_ending(path: Path) -> None:
-    """Refuse a picture that cannot be made, before any work is done.
-
-    Raises:
-        SpecError: not the name of a PNG, SVG or PDF file.
-    """
+    """Refuse a picture that cannot be made, before any work is done."""
     if path.suffix.lower() not in _ENDINGS:
         raise SpecError(f"--plot: must end in {', '.join(_ENDINGS)} (got {path.name!r})")
 
@@ -81,7 +78,11 @@ def _drawn(comparison: ReleaseComparison) -> Figure:
     markers = {name: _MARKERS[i % len(_MARKERS)] for i, name in enumerate(names)}
     for one in shown:
         risk = _risk(one)
-        mine: dict[str, Any] = {"color": _EDGE, "markerfacecolor": _fill(one.refine), "markersize": 7}
+        mine: dict[str, Any] = {
+            "color": _EDGE,
+            "markerfacecolor": _FILLS.get(str(one.refine), _OTHER_FILL),
+            "markersize": 7,
+        }
         axes.plot(risk, one.l_sse, markers[one.algorithm], **mine)
     for one in _apart(shown):
         place = (_risk(one), one.l_sse)
@@ -112,15 +113,14 @@ def _apart(shown: list[Expected]) -> list[Expected]:
     return apart
 
 
-def _fill(refine: str | float) -> str:
-    return _FILLS.get(str(refine), "0.4")
-
-
 def _legend(markers: dict[str, str], refinements: list[str | float]) -> list[Any]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     plain: dict[str, Any] = {"linestyle": "none", "color": _EDGE}
     algorithms = [Line2D([], [], marker=m, markerfacecolor="white", label=name, **plain) for name, m in markers.items()]
-    fills = [Patch(facecolor=_fill(one), edgecolor=_EDGE, label=f"refine {one}") for one in refinements]
+    fills = [
+        Patch(facecolor=_FILLS.get(str(one), _OTHER_FILL), edgecolor=_EDGE, label=f"refine {one}")
+        for one in refinements
+    ]
     return [*algorithms, *fills]

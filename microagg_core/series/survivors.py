@@ -34,7 +34,7 @@ from microagg_core.series.digests import (
 )
 from microagg_core.series.fates import Fate, Fates, decide, drawn_decoys, held_back, is_released
 from microagg_core.series.generations import Counts, broken
-from microagg_core.series.matching import ABSENT, ALTERED, ATOM, ATOMS, CHANGED, CODE, half_of, survive
+from microagg_core.series.match import ABSENT, ALTERED, ATOM, ATOMS, CHANGED, CODE, half_of, survive
 from microagg_core.series.night import GHOSTS_FROM, NIGHT, NIGHT_KEY, Night, confidential_digests, gather, load_night
 from microagg_core.store.objects import Store, sha256_hex
 from microagg_core.store.urls import shown

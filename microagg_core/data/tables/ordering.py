@@ -207,6 +207,18 @@ def content_order(table: pa.Table, blocking: Sequence[str], quasi_identifiers: S
     first = np.empty(len(distinct), dtype=np.int64)
     first[number[::-1]] = np.arange(len(number))[::-1]
     one_of_each = table.take(pa.array(first))
-    place = np.empty(len(distinct), dtype=np.int64)
-    place[np.lexsort([ranks(one_of_each[name]) for name in reversed(names)])] = np.arange(len(distinct))
-    return np.lexsort((hash_rows(table.columns, table.num_rows, seed=0), place[number]))
+    place = np.empty(len(distinct), dtype=np.uint64)
+    columns = pa.table(
+        [_sortable(one_array(one_of_each[name])) for name in names], names=list(map(str, range(len(names))))
+    )
+    in_order = pc.sort_indices(columns, sort_keys=[(name, "ascending") for name in columns.column_names])
+    place[np.asarray(in_order)] = np.arange(len(distinct), dtype=np.uint64)
+    places, hashes = place[number], hash_rows(table.columns, table.num_rows, seed=0)
+    # NumPy sorts a million words in 0.04 s, pairs in 0.23; what words leave open is the order of equal rows.
+    bits = np.uint64(max(len(distinct) - 1, 1).bit_length())
+    words = places << (np.uint64(64) - bits) | hashes >> bits
+    order = np.argsort(words)
+    is_tied = words[order[1:]] == words[order[:-1]]
+    if (hashes[order[1:]][is_tied] != hashes[order[:-1]][is_tied]).any():
+        return np.lexsort((hashes, places))
+    return order

@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from microagg_core.compare.trial import Expected
 from microagg_core.errors import StorageError
 from microagg_core.group.metrics.figures import Figures
 from microagg_core.inspect.portrait.contract import Portrait
@@ -68,17 +67,12 @@ class ReportInputs:
 
 
 def read_inputs(work: Store, manifest: Manifest, *, is_draft: bool = False) -> ReportInputs:
-    """What an audit has of a release; a document that is damaged is as one that is not there.
-
-    Raises:
-        StorageError: the work area does not answer.
-    """
+    """Read what an audit has of a release; a document that is damaged is as one that is not there."""
     layout = AuditLayout(manifest.id, manifest.revision)
-    kept = _document(work, layout.checks()).get("checks", ())
     return ReportInputs(
         manifest,
         plan=_document(work, layout.plan()),
-        checks=tuple(kept),
+        checks=tuple(_document(work, layout.checks()).get("checks", ())),
         risk=read_risk(work, manifest),
         blocks=_table(work, layout.blocks()),
         portrait=read_portrait(work, manifest),
@@ -108,27 +102,14 @@ def _table(work: Store, name: str) -> pa.Table | None:
 
 
 def _expectation(document: dict[str, Any] | None) -> Expectation | None:
-    if document is None:
-        return None
-    try:
-        return Expectation(
-            k=int(document["k"]),
-            blocks=int(document["blocks"]),
-            expected=from_plain(tuple[Expected, ...], document["expected"]),
-            left_out=tuple(map(str, document["left_out"])),
-            disclosures=(),  # the plan says them
-            is_protected=bool(document["is_protected"]),
-        )
-    except (KeyError, TypeError, ValueError):
-        return None
+    with suppress(ValueError):
+        # What the input discloses the plan says.
+        return None if document is None else from_plain(Expectation, {**document, "disclosures": ()})
+    return None
 
 
 def refuse_other_release(inputs: ReportInputs) -> None:
-    """Stop where the audit has nothing of a release: a page of the manifest alone would say what everybody knows.
-
-    Raises:
-        StorageError: it has not.
-    """
+    """Stop where the audit has nothing of a release: a page of the manifest alone would say what everybody knows."""
     if not inputs.plan and inputs.risk is None:
         manifest = inputs.manifest
         raise StorageError(

@@ -13,8 +13,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from microagg_core.data.formats.writing import released_format
-from microagg_core.group.metrics.statistics import readable
-from microagg_core.release.manifest import ColumnEntry, Manifest, PartEntry
+from microagg_core.release.manifest import ColumnEntry, Manifest
 from microagg_core.release.pages.escaping import json_bytes, paragraphs, visible
 from microagg_core.release.pages.method import leavers_words, rounding_words, withheld_words
 from microagg_core.release.pages.promises import citation
@@ -22,7 +21,9 @@ from microagg_core.release.pages.words import (
     about,
     address,
     column_type,
-    role_words,
+    column_words,
+    deviation_words,
+    mean_words,
     said_of,
     summary,
     title,
@@ -31,50 +32,41 @@ from microagg_core.release.pages.words import (
 from microagg_core.spec.about import licence_url
 from microagg_core.store.layout import revision_number
 
+#: Words that Croissant has of its own.
+_OF_CROISSANT = (
+    "citeAs column equivalentProperty extract field fileObject fileProperty fileSet format includes isLiveDataset "
+    "jsonPath key md5 parentField path recordSet references regex repeated replace samplingRate separator source "
+    "subField transform"
+)
 #: The words that Croissant documents are to begin with, so that theirs mean what the vocabulary says.
-_CONTEXT = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "citeAs": "cr:citeAs",
-    "column": "cr:column",
-    "conformsTo": "dct:conformsTo",
-    "cr": "http://mlcommons.org/croissant/",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "dct": "http://purl.org/dc/terms/",
-    "equivalentProperty": "cr:equivalentProperty",
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    "extract": "cr:extract",
-    "field": "cr:field",
-    "fileObject": "cr:fileObject",
-    "fileProperty": "cr:fileProperty",
-    "fileSet": "cr:fileSet",
-    "format": "cr:format",
-    "includes": "cr:includes",
-    "isLiveDataset": "cr:isLiveDataset",
-    "jsonPath": "cr:jsonPath",
-    "key": "cr:key",
-    "md5": "cr:md5",
-    "parentField": "cr:parentField",
-    "path": "cr:path",
-    "rai": "http://mlcommons.org/croissant/RAI/",
-    "recordSet": "cr:recordSet",
-    "references": "cr:references",
-    "regex": "cr:regex",
-    "repeated": "cr:repeated",
-    "replace": "cr:replace",
-    "samplingRate": "cr:samplingRate",
-    "sc": "https://schema.org/",
-    "separator": "cr:separator",
-    "source": "cr:source",
-    "subField": "cr:subField",
-    "transform": "cr:transform",
-}
+_CONTEXT = dict(
+    sorted(
+        {
+            **{word: f"cr:{word}" for word in _OF_CROISSANT.split()},
+            "@language": "en",
+            "@vocab": "https://schema.org/",
+            "conformsTo": "dct:conformsTo",
+            "cr": "http://mlcommons.org/croissant/",
+            "data": {"@id": "cr:data", "@type": "@json"},
+            "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+            "dct": "http://purl.org/dc/terms/",
+            "examples": {"@id": "cr:examples", "@type": "@json"},
+            "rai": "http://mlcommons.org/croissant/RAI/",
+            "sc": "https://schema.org/",
+        }.items()
+    )
+)
 _FILES, _RECORDS = "files", "records"
+
+
+def _given(document: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what has no value."""
+    return {name: value for name, value in document.items() if value is not None}
 
 
 def croissant(manifest: Manifest) -> bytes:
     said = about(manifest)
+    publisher = {"@type": "sc:Organization", "name": said.publisher} if said.publisher else None
     document: dict[str, Any] = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
@@ -84,8 +76,8 @@ def croissant(manifest: Manifest) -> bytes:
         "description": said.description or summary(manifest),
         "url": address(manifest),
         "license": licence_url(said.licence) if said.licence else None,
-        "creator": {"@type": "sc:Organization", "name": said.publisher} if said.publisher else None,
-        "publisher": {"@type": "sc:Organization", "name": said.publisher} if said.publisher else None,
+        "creator": publisher,
+        "publisher": publisher,
         "datePublished": manifest.created[:10],
         # Three numbers are asked for; the release's id is in its name and address.
         "version": f"{revision_number(manifest.revision)}.0.0",
@@ -94,59 +86,55 @@ def croissant(manifest: Manifest) -> bytes:
         "temporalCoverage": said.period,
         "spatialCoverage": said.geography,
         "rai:personalSensitiveInformation": summary(manifest),
-        "distribution": [*(_croissant_file(manifest, part) for part in manifest.parts), _file_set(manifest)],
-        "recordSet": [_record_set(manifest)],
+        "distribution": _croissant_files(manifest),
+        "recordSet": [
+            {
+                "@type": "cr:RecordSet",
+                "@id": _RECORDS,
+                "name": _RECORDS,
+                "description": summary(manifest),
+                "field": [_croissant_field(manifest, column) for column in manifest.columns],
+            }
+        ],
     }
-    return json_bytes({name: value for name, value in document.items() if value is not None})
+    return json_bytes(_given(document))
 
 
-def _croissant_type(manifest: Manifest) -> str:
+def _croissant_files(manifest: Manifest) -> list[dict[str, Any]]:
+    """Describe each file, and all of them together."""
     form = released_format(manifest)
-    return form.croissant_type or form.media_type
-
-
-def _croissant_file(manifest: Manifest, part: PartEntry) -> dict[str, Any]:
-    return {
-        "@type": "cr:FileObject",
-        "@id": part.name,
-        "name": part.name.rpartition("/")[2],
-        "contentUrl": part.name,
-        "contentSize": f"{part.bytes} B",
-        "encodingFormat": _croissant_type(manifest),
-        "sha256": part.sha256,
-    }
-
-
-def _file_set(manifest: Manifest) -> dict[str, Any]:
-    return {
+    encoding = form.croissant_type or form.media_type
+    files: list[dict[str, Any]] = [
+        {
+            "@type": "cr:FileObject",
+            "@id": part.name,
+            "name": part.name.rpartition("/")[2],
+            "contentUrl": part.name,
+            "contentSize": f"{part.bytes} B",
+            "encodingFormat": encoding,
+            "sha256": part.sha256,
+        }
+        for part in manifest.parts
+    ]
+    together = {
         "@type": "cr:FileSet",
         "@id": _FILES,
         "name": _FILES,
         "description": "All files of the release; each has the same columns.",
-        "encodingFormat": _croissant_type(manifest),
+        "encodingFormat": encoding,
         "includes": f"data/*.{manifest.format}",
     }
-
-
-def _record_set(manifest: Manifest) -> dict[str, Any]:
-    return {
-        "@type": "cr:RecordSet",
-        "@id": _RECORDS,
-        "name": _RECORDS,
-        "description": summary(manifest),
-        "field": [_croissant_field(manifest, column) for column in manifest.columns],
-    }
+    return [*files, together]
 
 
 def _croissant_field(manifest: Manifest, column: ColumnEntry) -> dict[str, Any]:
-    said, role = said_of(manifest, column), role_words(manifest, column)
-    words = [said.label or "", f"unit: {said.unit}" if said.unit else "", said.description or "", role]
+    said = said_of(manifest, column)
     return {
         "@type": "cr:Field",
         # It is a part of an address, and what a record calls the column.
         "@id": f"{_RECORDS}/{quote(column.name, safe='')}",
         "name": column.name,
-        "description": visible("; ".join(" ".join(word.split()) for word in words if word)),
+        "description": column_words(manifest, column, said.label, f"unit: {said.unit}" if said.unit else None),
         "dataType": column_type(column.type).croissant,
         "source": {"fileSet": {"@id": _FILES}, "extract": {"column": column.name}},
     }
@@ -171,7 +159,7 @@ def data_package(manifest: Manifest) -> bytes:
         "licenses": [_licence(said.licence)] if said.licence else None,
         "resources": [_resource(manifest)],
     }
-    return json_bytes({name: value for name, value in package.items() if value is not None})
+    return json_bytes(_given(package))
 
 
 def _plain_name(text: str) -> str:
@@ -202,29 +190,23 @@ def _resource(manifest: Manifest) -> dict[str, Any]:
         # Of several files the whole is what each reader makes of them; the manifest has all of theirs.
         resource |= {"bytes": manifest.parts[0].bytes, "hash": f"sha256:{manifest.parts[0].sha256}"}
     if manifest.csv is not None:
-        resource |= {"encoding": "utf-8", "dialect": _dialect(manifest.csv.delimiter)}
-    return {**resource, "schema": _schema(manifest)}
-
-
-def _dialect(delimiter: str) -> dict[str, Any]:
-    return {
-        "$schema": f"{_PROFILES}/tabledialect.json",
-        "delimiter": delimiter,
-        "lineTerminator": "\n",
-        "quoteChar": '"',
-        "doubleQuote": True,
-        "skipInitialSpace": False,
-        "header": True,
-    }
-
-
-def _schema(manifest: Manifest) -> dict[str, Any]:
-    return {
+        dialect = {
+            "$schema": f"{_PROFILES}/tabledialect.json",
+            "delimiter": manifest.csv.delimiter,
+            "lineTerminator": "\n",
+            "quoteChar": '"',
+            "doubleQuote": True,
+            "skipInitialSpace": False,
+            "header": True,
+        }
+        resource |= {"encoding": "utf-8", "dialect": dialect}
+    schema = {
         "$schema": f"{_PROFILES}/tableschema.json",
         "fields": [_package_field(manifest, column) for column in manifest.columns],
         # Other files than CSV have missing values of their own, which are no text.
         "missingValues": [manifest.csv.null_word] if manifest.csv is not None else [],
     }
+    return {**resource, "schema": schema}
 
 
 def _package_field(manifest: Manifest, column: ColumnEntry) -> dict[str, Any]:
@@ -243,7 +225,7 @@ def _package_field(manifest: Manifest, column: ColumnEntry) -> dict[str, Any]:
         rounded = f"; {rounding_words(column, manifest.rounding.get(column.name))}" if column.is_mean else ""
         stands = "mean of a" if column.is_mean else "one value for a"
         field["masking"] = f"{stands} group of at least {manifest.k}{rounded}"
-    return {name: value for name, value in field.items() if value is not None}
+    return _given(field)
 
 
 _NAMESPACE = "ddi:codebook:2_5"
@@ -370,11 +352,7 @@ def _variable(parent: _Element, manifest: Manifest, column: ColumnEntry, number:
 
 def _moments(node: _Element, manifest: Manifest, column: ColumnEntry) -> None:
     of = (manifest.losses.attributes or {}).get(column.name)
-    if of is None:
-        return
-    if of.mean is not None:
-        mean = of.mean if isinstance(of.mean, str) else readable(of.mean, apart=False)
-        node.with_child("sumStat", mean, type="mean")
-    if of.variance is not None:
-        unit = {None: "", "the column's": ""}.get(of.unit, f" {of.unit}")
-        node.with_child("sumStat", f"{readable(of.variance**0.5, apart=False)}{unit}", type="stdev")
+    if of is not None and of.mean is not None:
+        node.with_child("sumStat", mean_words(of, apart=False), type="mean")
+    if of is not None and of.variance is not None:
+        node.with_child("sumStat", deviation_words(of, apart=False), type="stdev")

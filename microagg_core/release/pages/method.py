@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.figures import AttributeFigures, CorrelationChange, Figures
-from microagg_core.group.metrics.statistics import readable
 from microagg_core.release.manifest import ColumnEntry, Manifest
 from microagg_core.release.pages.document import (
     Block,
@@ -18,7 +17,7 @@ from microagg_core.release.pages.document import (
     listed,
     paragraph,
 )
-from microagg_core.release.pages.words import in_role, units_word
+from microagg_core.release.pages.words import deviation_words, in_role, mean_words, units_word
 
 #: More names than these in one sentence nobody reads; the table of columns has them all.
 _MOST_NAMED = 12
@@ -322,7 +321,7 @@ def _small(change: float) -> str:
 def _variances(manifest: Manifest, quasi: tuple[ColumnEntry, ...]) -> Rows:
     attributes, kept = manifest.losses.attributes or {}, _tells_what_is_kept(manifest)
     rows = tuple(
-        ((Name(c.name),), *([(_kept(of),)] * kept), (_mean(of),), (_deviation(of),))
+        ((Name(c.name),), *([(_kept(of),)] * kept), (mean_words(of),), (deviation_words(of),))
         for c in quasi
         if (of := attributes.get(c.name)) is not None
     )
@@ -339,19 +338,6 @@ def _kept(of: AttributeFigures) -> Share | str:
     if of.variance_kept is None:
         return NOT_PUBLISHED if "variance_kept" not in of.model_fields_set else "has none"
     return Share(of.variance_kept, f"{of.variance_kept:.6g} %")
-
-
-def _mean(of: AttributeFigures) -> str:
-    if of.mean is None:
-        return "-"
-    return of.mean if isinstance(of.mean, str) else readable(of.mean)
-
-
-def _deviation(of: AttributeFigures) -> str:
-    if of.variance is None:
-        return "-"
-    unit = {None: "", "the column's": ""}.get(of.unit, f" {of.unit}")
-    return f"{readable(of.variance**0.5)}{unit}"
 
 
 def losses_section(manifest: Manifest) -> Section:

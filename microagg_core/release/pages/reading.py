@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 from microagg_core.data.formats.options import CsvOutput
 from microagg_core.data.formats.writing import ReaderCode, released_format
@@ -13,8 +14,7 @@ from microagg_core.release.pages.words import (
     about,
     address,
     column_type,
-    distinct_types,
-    role_words,
+    column_words,
     said_of,
     summary,
     title,
@@ -67,15 +67,14 @@ def _with_files(example: str, imports: str) -> str:
 
 def _filled(template: str, manifest: Manifest, attribute: str) -> str:
     """Fill in dialect and types where the format needs them."""
-    types = distinct_types([column.type for column in manifest.columns])
-    sign = " = " if attribute == "r" else ": "
-    named = [
-        f"{json.dumps(visible(name))}{sign}{json.dumps(of.r) if attribute == 'r' else getattr(of, attribute)}"
-        for name, of in types.items()
-    ]
+    types = {name: column_type(name) for name in sorted({column.type for column in manifest.columns})}
+    if attribute == "r":
+        named = ",\n  ".join(f"{json.dumps(visible(name))} = {json.dumps(of.r)}" for name, of in types.items())
+    else:
+        named = ",\n    ".join(f"{json.dumps(visible(name))}: {getattr(of, attribute)}" for name, of in types.items())
     dialect = manifest.csv or CsvOutput()
     return template.format(
-        types=(",\n  " if attribute == "r" else ",\n    ").join(named),
+        types=named,
         delimiter=json.dumps(dialect.delimiter),
         null_word=json.dumps(dialect.null_word),
     )
@@ -125,11 +124,8 @@ def views_sql(manifest: Manifest) -> bytes:
 
 def _told_apart(columns: tuple[ColumnEntry, ...]) -> list[ColumnEntry]:
     """List the columns that DuckDB calls by their own names: it does not tell great letters from small ones."""
-    names = [column.name.lower() for column in columns]
-    seen = [visible(column.name) == column.name for column in columns]
-    return [
-        column for column, name, is_seen in zip(columns, names, seen, strict=True) if names.count(name) == 1 and is_seen
-    ]
+    names = Counter(column.name.lower() for column in columns)
+    return [column for column in columns if names[column.name.lower()] == 1 and visible(column.name) == column.name]
 
 
 def _csv_options(manifest: Manifest) -> str:
@@ -153,8 +149,5 @@ def _of_release(manifest: Manifest) -> str:
 
 def _of_column(manifest: Manifest, column: ColumnEntry) -> str:
     said = said_of(manifest, column)
-    name = said.label or ""
-    if said.unit:
-        name = f"{name} ({said.unit})" if name else said.unit
-    words = [name, said.description or "", role_words(manifest, column)]
-    return visible("; ".join(" ".join(word.split()) for word in words if word))
+    name = f"{said.label} ({said.unit})" if said.label and said.unit else said.label or said.unit
+    return column_words(manifest, column, name)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from microagg_core.group.metrics.figures import AttributeFigures
+from microagg_core.group.metrics.statistics import readable
 from microagg_core.release.manifest import ColumnEntry, Manifest
 from microagg_core.release.pages.escaping import visible
 from microagg_core.spec.about import About, ColumnAbout
@@ -44,6 +45,26 @@ def role_words(manifest: Manifest, column: ColumnEntry) -> str:
     return "mean of its group" if column.is_mean else "one value for its group"
 
 
+def column_words(manifest: Manifest, column: ColumnEntry, *names: str | None) -> str:
+    """Describe a column on one line: what it is called, what is said of it, and what became of its values."""
+    words = (*names, said_of(manifest, column).description, role_words(manifest, column))
+    return visible("; ".join(" ".join(word.split()) for word in words if word))
+
+
+def mean_words(of: AttributeFigures, *, apart: bool | None = None) -> str:
+    if of.mean is None:
+        return "-"
+    return of.mean if isinstance(of.mean, str) else readable(of.mean, apart=apart)
+
+
+def deviation_words(of: AttributeFigures, *, apart: bool | None = None) -> str:
+    """Write the standard deviation in its unit, where that is not the column's own."""
+    if of.variance is None:
+        return "-"
+    unit = "" if of.unit in (None, "the column's") else f" {of.unit}"
+    return f"{readable(of.variance**0.5, apart=apart)}{unit}"
+
+
 def units_word(manifest: Manifest) -> str:
     return "records" if manifest.unit == "row" else "people or firms"
 
@@ -72,8 +93,6 @@ def size_words(n_bytes: int) -> str:
     return f"{size:.0f} {units[0]}" if units[0] == "bytes" else f"{size:,.1f} {units[0]}"
 
 
-#: The units of Arrow's times, and in polars' words.
-_TIMES = {"s": "ms", "ms": "ms", "us": "us", "ns": "ns"}
 _TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns)(?:, tz=([A-Za-z0-9_+:/-]+))?\]")
 _DECIMAL = re.compile(r"decimal(32|64|128)\((\d+), (-?\d+)\)")
 _TIME = re.compile(r"time(32|64)\[(s|ms|us|ns)\]")
@@ -191,14 +210,17 @@ def _decimal(bits: str, precision: int, scale: int) -> ColumnType:
 def _timestamp(unit: str, zone: str | None) -> ColumnType:
     # As Arrow writes them into CSV: with a blank, and digits of a second to the unit.
     digits, sql = "" if unit == "s" else ".%f", {"s": "_S", "ms": "_MS", "us": "", "ns": "_NS"}[unit]
+    in_zone = f", {zone!r}" if zone else ""
+    # Polars has no times of whole seconds.
+    of_polars = "ms" if unit == "s" else unit
     return ColumnType(
         words=f"date and time{f' ({zone})' if zone else ''}",
         table_schema="datetime",
         croissant="sc:DateTime",
         ddi="character",
         duckdb="TIMESTAMPTZ" if zone else f"TIMESTAMP{sql}",
-        arrow=f"pa.timestamp({unit!r}, {zone!r})" if zone else f"pa.timestamp({unit!r})",
-        polars=f"pl.Datetime({_TIMES[unit]!r}, {zone!r})" if zone else f"pl.Datetime({_TIMES[unit]!r})",
+        arrow=f"pa.timestamp({unit!r}{in_zone})",
+        polars=f"pl.Datetime({of_polars!r}{in_zone})",
         r="character",
         table_format=f"%Y-%m-%d %H:%M:%S{digits}{'Z' if zone else ''}",
         ddi_category="time",
@@ -216,7 +238,3 @@ def _time(bits: str, unit: str) -> ColumnType:
         polars="pl.Time",
         ddi_category="time",
     )
-
-
-def distinct_types(names: Sequence[str]) -> dict[str, ColumnType]:
-    return {name: column_type(name) for name in sorted(set(names))}
