@@ -32,8 +32,8 @@ def normal_form(value: object) -> str | bytes | None:
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", str(value)).casefold())
     seen = unicodedata.normalize("NFKC", "".join(filter(is_seen, folded)))
     spaced = " ".join(seen.split())
-    number = re.fullmatch(r"\+?(-?)0*([0-9]+)(?:\.([0-9]*?)0*)?", spaced)
+    number = re.fullmatch(r"(?:\+|(-?))0*([0-9]+)(?:\.([0-9]*?)0*)?", spaced)
     if number is None:
         return spaced
     sign, whole, fraction = number.groups()
-    return sign + whole + (f".{fraction}" if fraction else "")
+    return (sign or "") + whole + (f".{fraction}" if fraction else "")

@@ -6,9 +6,10 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from covering import examples
 from microagg_core.data.tables.spelling import in_normal_form
 from twins.naive_ids import normal_form
 
@@ -37,7 +38,9 @@ def test_other_ids_stay_apart() -> None:
     assert len(set(in_normal_form(pa.array(ids)).to_pylist())) == len(ids)
 
 
+@examples(100)
 @given(st.lists(st.text(alphabet="aBß0179.+- \té ７", max_size=6), min_size=1, max_size=8))
+@example(["+-0", "+0", "-0"])
 def test_the_normal_form_is_that_of_python(texts: list[str]) -> None:
     assert in_normal_form(pa.array(texts)).to_pylist() == [normal_form(text) for text in texts]
 
@@ -79,6 +82,7 @@ def test_numbers_have_the_form_of_their_value_whatever_their_type(number: int) -
     assert [in_normal_form(array).to_pylist() for array in arrays] == [[str(number)]] * len(arrays)
 
 
+@examples(100)
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=False), min_size=1, max_size=8))
 def test_floats_have_the_form_of_their_value(values: list[float]) -> None:
     assert in_normal_form(pa.array(values, pa.float64())).to_pylist() == [normal_form(value) for value in values]
