@@ -30,7 +30,7 @@ SCHEMA = FileSchema(
     tuple(Column(name, kind, role) for (name, kind), role in zip(COLUMNS.items(), ROLES, strict=True)),
     (Column("town", pa.string(), "blocking"),),
     KINDS,
-    tuple(COLUMNS.values()),
+    pa.schema(COLUMNS),
 )
 PROTECTION = Protection((Demand("note", 2, inference=0.9), Demand("income", t=0.9)), 1.0)
 N, TOWNS, N_PARTS = 180, 3, 4

@@ -35,7 +35,7 @@ SCHEMA = FileSchema(
     (Column("x", pa.int64(), "quasi_identifiers"), Column("note", pa.string(), "confidential")),
     (),
     KINDS,
-    (pa.int64(), pa.string()),
+    pa.schema({"x": pa.int64(), "note": pa.string()}),
 )
 ORIGINAL = pa.table({"x": [1, 3, 5, 7], "note": ["a", "b", "c", None]})
 RELEASED = pa.table({"x": [2, 2, 6, 6], "note": ["a", "b", "c", None]})
