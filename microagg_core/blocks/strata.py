@@ -53,7 +53,6 @@ class Strata:
     #: Patterns of missing values with fewer than k records in some key, and those records.
     withheld_patterns: tuple[tuple[int, int], ...] = ()
     #: What waits for a later night of a series.
-    held_keys: int = 0
     held_rows: int = 0
 
     @property
@@ -62,8 +61,7 @@ class Strata:
 
     def holding(self) -> Strata:
         """Hold, in a night of a series, what would be withheld: it comes again."""
-        held = replace(self, held_keys=self.suppressed_keys, held_rows=self.suppressed_rows)
-        return replace(held, suppressed_keys=0, suppressed_rows=0, withheld_patterns=())
+        return replace(self, held_rows=self.suppressed_rows, suppressed_keys=0, suppressed_rows=0, withheld_patterns=())
 
     def rows_of_labels(self) -> Ints:
         return np.bincount(self.label, weights=self.rows, minlength=self.labels.num_rows).astype(np.int64)

@@ -44,13 +44,9 @@ class Sketch:
     limit: int | None
     rows: int
 
-    @property
-    def complete(self) -> bool:
-        return self.limit is None
-
     def distinct(self) -> int:
         """Number of distinct values: exact while all fit the sample, else estimated within a few percent."""
-        if self.complete:
+        if self.limit is None:
             return len(self.table)
         greatest = float(self.table.index.max()) / 2.0**64
         return min(self.rows, round((len(self.table) - 1) / greatest))
@@ -153,10 +149,6 @@ class Draw:
 
     table: pd.DataFrame
     limit: int | None
-
-    @property
-    def complete(self) -> bool:
-        return self.limit is None
 
 
 def drawn_rows(words: UInt64s, size: int, limit: int | None) -> tuple[Ints, int | None]:

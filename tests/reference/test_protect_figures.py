@@ -81,11 +81,6 @@ def test_refined_groups_lose_less_than_those_of_every_way(
     assert losses(quasi, refined).l_sse <= min(plain)
 
 
-def test_the_least_groups_of_t_are_those_of_the_table(census: pd.DataFrame) -> None:
-    sizes = {0.01: 49, 0.05: 10, 0.09: 6, 0.13: 4, 0.17: 3, 0.21: 3, 0.25: 2}
-    assert {t: max(2, least_strata(len(census), t)) for t in sizes} == sizes
-
-
 @pytest.mark.parametrize("column", ["FICA", "FEDTAX"])
 def test_ties_break_the_bound_and_are_seen_and_mended(census: pd.DataFrame, quasi: Floats, column: str) -> None:
     """FICA has 375 distinct values: of two strata, with one record each, some groups are farther than 0.25."""

@@ -41,7 +41,7 @@ def test_distinct_values_are_counted(distinct: int) -> None:
     rng.shuffle(values)
     found = sketched(values, rng.normal(size=80_000))
     assert found.distinct() == (distinct if distinct <= SAMPLE_VALUES else pytest.approx(distinct, rel=0.1))
-    assert found.complete == (distinct <= SAMPLE_VALUES)
+    assert (found.limit is None) == (distinct <= SAMPLE_VALUES)
 
 
 def share_by_pandas(values: np.ndarray, least: int, most: int) -> float:
@@ -67,7 +67,7 @@ def test_shares_of_records_are_those_of_pandas(values: np.ndarray) -> None:
     found = sketched(values, np.zeros(len(values)))
     for least, most in ((1, 1), (2, 8)):
         wanted = share_by_pandas(values, least, most)
-        near = 1e-12 if found.complete else 0.03
+        near = 1e-12 if found.limit is None else 0.03
         assert found.share_shared_by(least, most) == pytest.approx(wanted, abs=near)
 
 
@@ -140,7 +140,7 @@ def test_a_limit_that_tightens_leaves_the_sample_as_it_is(distinct: int) -> None
         sketches.append(sketch_of(*batch))
     found, wanted = tightened.merged(), merge_sketches(sketches)
     assert (found.limit, found.rows) == (wanted.limit, wanted.rows)
-    assert found.complete == (distinct <= SAMPLE_VALUES)
+    assert (found.limit is None) == (distinct <= SAMPLE_VALUES)
     pd.testing.assert_frame_equal(found.table, wanted.table, rtol=1e-12)
 
 
@@ -156,4 +156,4 @@ def test_a_limit_that_tightens_draws_the_same_records(records: int) -> None:
     found, wanted = merge_draws(tightened.batches, 40), merge_draws(draws, 40)
     assert found.limit == wanted.limit
     assert found.table[WORD].tolist() == wanted.table[WORD].tolist() == sorted(words.tolist())[:40]
-    assert found.complete == (records <= 40)
+    assert (found.limit is None) == (records <= 40)
