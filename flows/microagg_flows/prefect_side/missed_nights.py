@@ -29,8 +29,7 @@ from microagg_core.spec.release import ReleaseSpec
 from microagg_core.spec.schedule import Schedule
 from microagg_core.store.layout import AUDIT, RUNS, is_call_of
 from microagg_core.store.objects import Store
-from microagg_flows.backfilling import backfill, standing_of
-from microagg_flows.releasing import Order
+from microagg_flows.releasing import Order, backfill, standing_of
 
 #: How many days a night that failed is tried again.
 TRIED_FOR_DAYS = 7
