@@ -118,14 +118,12 @@ class Release(StepsDone):
     def companions(self, step: str) -> Sequence[CompanionStep]:
         return companions(step)
 
-    def do(
-        self, step: Step, *, n: int | None = None, round_number: int = 0, seconds: Sequence[float] = ()
-    ) -> list[Receipt]:
+    def do(self, step: Step, *, round_number: int = 0, seconds: Sequence[float] = ()) -> list[Receipt]:
         """Have the workers do all tasks of a step; see :meth:`tasks`.
 
         ``seconds`` are those that each task is expected to take: the longest come first.
         """
-        tasks = self.tasks(step, n=n, round_number=round_number)
+        tasks = self.tasks(step, round_number=round_number)
         if len(seconds):
             tasks.sort(key=lambda task: -seconds[task.number])
         if not tasks:

@@ -87,7 +87,8 @@ def _made(release: Release, drawn: Drawn) -> tuple[Trial, ...]:
             know_drafts(release, drawn.drafts, drawn.routes)
             release.do(DRAW_ROWS)
         release.know(PLANNED_TRIALS, tuple(drawn.trials))
-        release.do(TRY, n=len(drawn.trials))
+        release.counts[TRY.per] = len(drawn.trials)
+        release.do(TRY)
         return tuple(release.written(TRIALS).read_all(TRIALS))
     finally:
         for name in (*(output.name for output in (DRAFTS, DRAFT_ROUTES, PLANNED_TRIALS)), DRAW_ROWS.name, TRY.name):

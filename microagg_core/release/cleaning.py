@@ -108,14 +108,8 @@ def clean_work(
 ) -> tuple[int, int]:
     """Remove what runs that died left in the work area, and those that failed ``work.keep.failed_days`` ago.
 
-    Args:
-        spec: names the work area.
-        everything: also what is not due, runs that are under way included.
-        now: the time that counts as now.
-        own_run: the key of the run that asks, which goes on from what it has.
-
-    Returns:
-        How many runs were removed, and how many stay because their time is not up.
+    With ``everything`` also what is not due, runs that are under way included; never ``own_run``, the run that asks.
+    Returns how many runs were removed, and how many stay because their time is not up.
     """
     work = work_store(spec)
     now = now or datetime.datetime.now(datetime.UTC)

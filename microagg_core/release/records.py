@@ -62,12 +62,7 @@ def records_of_part(
 ) -> Iterator[PartBatch]:
     """Read an input part batch by batch; a marked part has at least one, if need be without a record.
 
-    Args:
-        work: the task that reads; the part's marks are among its objects, or there are none.
-        context: of the run.
-        number: of the part.
-        first_record: the record number of the part's first row.
-        columns: to read.
+    The part's marks are among the objects of the task that reads, or there are none.
     """
     part, marks = context.parts[number], work.read(MARKS) if work.has(MARKS) else None
     rows = 0

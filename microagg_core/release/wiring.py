@@ -43,7 +43,7 @@ class StepsDone(ABC):
         return ()
 
     @abstractmethod
-    def do(self, step: Step, *, n: int | None = None, round_number: int = 0) -> list[Receipt]:
+    def do(self, step: Step, *, round_number: int = 0) -> list[Receipt]:
         """Have all tasks of a step done; see :meth:`tasks`."""
 
     def know(self, output: Output[T], *values: T, number: int = 0) -> None:
@@ -60,14 +60,8 @@ class StepsDone(ABC):
         """Read an object of the whole run, once a process."""
         return Pieces(self.run, self._known[output.name]).load(output)
 
-    def tasks(self, step: Step, *, n: int | None = None, round_number: int = 0) -> list[Task]:
-        """Wire the tasks of a step.
-
-        Args:
-            step: the step.
-            n: how many tasks there are; by default as many as there are of what makes one.
-            round_number: of a step that is done several times, each time with other numbers.
-        """
+    def tasks(self, step: Step, *, round_number: int = 0) -> list[Task]:
+        """Wire the tasks of a step; one that is done several times has other numbers in each round."""
         declared: list[Step | CompanionStep] = [step, *self.companions(step.name)]
         knows = self._known_pieces(step, declared)
         of_all = tuple(piece for output in step.all for piece in self.written(output).pieces)
@@ -76,7 +70,7 @@ class StepsDone(ABC):
             dealt = [step.deals(slices) for _, _, slices in sent]
             n_tasks = max(map(len, dealt), default=0)
         else:
-            n_tasks = self.counts[step.per] if n is None else n
+            n_tasks = self.counts[step.per]
             dealt = [slices.by_destination(n_tasks) for _, _, slices in sent]
         same = {output.name for step_or_companion in declared for output in step_or_companion.same}
         others = [other.name for other in self.steps.values() if other.per == step.per and other.name != step.name]

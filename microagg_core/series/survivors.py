@@ -330,7 +330,7 @@ class _Carried:
         keys, confidential = self._keys(), self._confidential()
         source = dict(zip([c.name for c in (*schema.blocking, *schema.quasi_identifiers)], keys, strict=True))
         source |= dict(zip([c.name for c in schema.confidential], confidential, strict=True))
-        types = zip(schema.released, schema.released_types, strict=True)
+        types = zip(schema.released, schema.released_schema.types, strict=True)
         of_ghosts = number_of_ghosts(np.asarray(self._ghosts["unit_range"]), np.asarray(self._ghosts["index"]))
         numbers = pa.array(np.concatenate([self._records, of_ghosts]))
         columns = [numbers, *(one_array(source[c.name]).cast(kind) for c, kind in types)]

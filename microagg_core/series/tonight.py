@@ -284,7 +284,8 @@ def frozen_facts(
         k=spec.k,
         unit=_unit(spec),
         columns=tuple(
-            FrozenColumn(c.name, str(t), c.role) for c, t in zip(schema.released, schema.released_types, strict=True)
+            FrozenColumn(c.name, str(t), c.role)
+            for c, t in zip(schema.released, schema.released_schema.types, strict=True)
         ),
         rounding=dict(rounding),
         traits={},

@@ -13,7 +13,14 @@ import pytest
 
 from microagg_core.errors import StorageError
 from microagg_core.release.publish import Upload, probe_conditional_create, publish, upload_in_turn
-from microagg_core.release.revisions import committed_manifests, newest, parse_latest, update_latest
+from microagg_core.release.revisions import (
+    Tombstone,
+    committed_manifests,
+    newest,
+    parse_latest,
+    update_latest,
+    withdraw,
+)
 from microagg_core.release.verify import verify
 from microagg_core.store.layout import LATEST, ReleaseLayout, release_order
 from microagg_core.store.objects import Store
@@ -237,6 +244,9 @@ def test_a_damaged_or_orphaned_latest_is_repaired(output: Store, work: Store) ->
     assert update_latest(output) == ReleaseLayout("v1", "r0001") == parse_latest(output.read(LATEST))
     gone = ReleaseLayout("v2", "r0001")
     output.put_json(LATEST, {"id": gone.id, "revision": gone.revision, "manifest": gone.manifest()})
+    assert update_latest(output) == ReleaseLayout("v1", "r0001") == parse_latest(output.read(LATEST))
+    taken_back = publish_tables(output, work, safe_tables(), release_id="v3").manifest.layout
+    withdraw(output, taken_back, Tombstone("erasure", "2026-11-19T02:00:00Z", 1))
     assert update_latest(output) == ReleaseLayout("v1", "r0001") == parse_latest(output.read(LATEST))
 
 

@@ -37,8 +37,7 @@ def alone(released: list[int]) -> int:
     return sum(n == 1 for i in range(4) for n in Counter(released[i::4]).values())
 
 
-@pytest.mark.parametrize("n_values", [2, 30, 300, 3_000, 60_000])
-@pytest.mark.parametrize("n_left", [3, 40, 400])
+@pytest.mark.parametrize(("n_values", "n_left"), [(2, 3), (30, 40), (300, 400), (3_000, 3), (60_000, 400)])
 def test_innocent_nights_are_not_mostly_alike(n_values: int, n_left: int) -> None:
     """Whoever arrives draws his values as everybody did: from few values or from many, half of them zeros or not."""
     draw = np.random.default_rng(n_values + n_left)

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pyarrow as pa
@@ -26,10 +26,6 @@ from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.urls import is_local
 
 Format = Literal["parquet", "csv", "arrow"]
-Sizes = Literal["zipf", "equal"]
-Order = Literal["mixed", "sorted"]
-Refinement = Literal["off", "fast", "thorough"]
-StoreKind = Literal["s3", "disk"]
 
 _SIZE = re.compile(r"([0-9.]+(?:e[+-]?[0-9]+)?)\s*([A-Za-z]*)", re.IGNORECASE)
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9, "t": 10**12}
@@ -57,13 +53,13 @@ class Description:
     #: As in a spec; ``max_records=0`` leaves it to the algorithm.
     k: int = 5
     algorithm: str = "mdav"
-    refine: Refinement = "fast"
+    refine: Literal["off", "fast", "thorough"] = "fast"
     max_records: int = 0
     #: How many records a key has: all as many, or the n-th largest in proportion to ``n^-spread``.
-    sizes: Sizes = "zipf"
+    sizes: Literal["zipf", "equal"] = "zipf"
     spread: float = 0.6
     #: Whether records of a key lie together in the input, or anywhere.
-    order: Order = "mixed"
+    order: Literal["mixed", "sorted"] = "mixed"
     #: Of a row's released columns in memory, and of a row in the input file; 0: as in a census.
     row_bytes: float = 0.0
     input_row_bytes: float = 0.0
@@ -79,7 +75,7 @@ class Description:
     speed: float = 1.0
     #: Where input, work area and output lie; seconds to the first byte of an answer, bytes a second of one worker, and
     #: of all of them; requests a second that the store takes.
-    store: StoreKind = "s3"
+    store: Literal["s3", "disk"] = "s3"
     latency: float = 0.02
     bandwidth: float = 100e6
     store_bandwidth: float = 100e9
@@ -106,19 +102,27 @@ class Description:
         return self.workers * self.threads
 
     def changed(self, values: Mapping[str, Any]) -> Description:
-        """The same with other values."""
-        return _checked(replace(self, **values))
+        """Say the same with other values, unless they do not go together."""
+        one = replace(self, **values)
+        if one.algorithm not in algorithms():
+            raise SpecError(f"--describe: {one.algorithm!r} is no algorithm; choose one of {', '.join(algorithms())}")
+        problems = {
+            algorithms()[one.algorithm].refuses(one.k, one.quasi_identifiers): True,
+            f"columns={one.columns} are fewer than quasi_identifiers={one.quasi_identifiers}; "
+            "columns are quasi-identifiers and confidential ones together": one.quasi_identifiers > one.columns,
+            f"rows={one.rows} are fewer than k={one.k}": one.rows < one.k,
+            f"keys={one.keys} are more than rows={one.rows}": one.keys > one.rows,
+            f"max_records={one.max_records} is below twice k={one.k}": one.max_records != 0
+            and one.max_records < 2 * one.k,
+        }
+        for problem, is_so in problems.items():
+            if problem and is_so:
+                raise SpecError(f"--describe: {problem}")
+        return one
 
 
 _FIELDS: dict[str, type[Any]] = {field.name: type(field.default) for field in fields(Description)}
-_WORDS: dict[str, tuple[str, ...]] = {
-    "sizes": get_args(Sizes),
-    "order": get_args(Order),
-    "format": get_args(Format),
-    "input_format": get_args(Format),
-    "refine": get_args(Refinement),
-    "store": get_args(StoreKind),
-}
+_WORDS = {name: get_args(hint) for name, hint in get_type_hints(Description).items() if get_origin(hint) is Literal}
 
 
 def read_number(text: str) -> float:
@@ -169,23 +173,6 @@ def _value(name: str, text: str) -> Any:
     if _FIELDS[name] is int and number != int(number):
         raise SpecError(f"--describe: {name} is a whole number (got {text!r})")
     return _FIELDS[name](number)
-
-
-def _checked(one: Description) -> Description:
-    if one.algorithm not in algorithms():
-        raise SpecError(f"--describe: {one.algorithm!r} is no algorithm; choose one of {', '.join(algorithms())}")
-    problems = {
-        algorithms()[one.algorithm].refuses(one.k, one.quasi_identifiers): True,
-        f"columns={one.columns} are fewer than quasi_identifiers={one.quasi_identifiers}; "
-        "columns are quasi-identifiers and confidential ones together": one.quasi_identifiers > one.columns,
-        f"rows={one.rows} are fewer than k={one.k}": one.rows < one.k,
-        f"keys={one.keys} are more than rows={one.rows}": one.keys > one.rows,
-        f"max_records={one.max_records} is below twice k={one.k}": one.max_records != 0 and one.max_records < 2 * one.k,
-    }
-    for problem, is_so in problems.items():
-        if problem and is_so:
-            raise SpecError(f"--describe: {problem}")
-    return one
 
 
 def described(spec: ReleaseSpec) -> dict[str, Any]:

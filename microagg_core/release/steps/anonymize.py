@@ -5,7 +5,7 @@ The released rows leave as slices for the files they belong to; block by block, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Ints
-from microagg_core.blocks.masking import BlockOutcome, audit_row, block_statistics, loss_scale, run_block
+from microagg_core.blocks.masking import audit_row, block_statistics, loss_scale, run_block
 from microagg_core.compiling import PROTECTION, compile_parts, ensure_compiled
 from microagg_core.data.tables.hashing import hash_rows
 from microagg_core.data.tables.slices import RECORD
@@ -43,24 +43,6 @@ class _Partition:
     missing: Bools
 
 
-@dataclass
-class _Released:
-    """What is released of the blocks so far: the groups' representatives, and which group each record is of."""
-
-    groups: list[Ints] = field(default_factory=list)
-    representatives: list[list[NDArray[Any]]] = field(default_factory=list)
-    n_groups: int = 0
-
-    def add(self, outcome: BlockOutcome) -> None:
-        self.groups.append(outcome.labels + self.n_groups)
-        self.representatives.append(outcome.representatives)
-        self.n_groups += len(outcome.representatives[0])
-
-    def joined(self) -> tuple[Ints, list[NDArray[Any]]]:
-        """Join the group of each record, and the ticks of each group, by quasi-identifier."""
-        return np.concatenate(self.groups), [np.concatenate(ticks) for ticks in zip(*self.representatives, strict=True)]
-
-
 def _gathered(work: Work, planned: Planned) -> _Partition:
     table = gather_partition(work)
     block = np.asarray(table["block"]).astype(np.int64)
@@ -80,21 +62,28 @@ def anonymize_partition(work: Work) -> int:
     demands = PartitionDemands.of(work, planned.context, rows.table)
     if demands:
         compile_parts((PROTECTION,))
-    released, statistics, blocks = _Released(), list[LossStatistics](), []
+    # Of the blocks so far the group of each record, and the ticks of each group, by quasi-identifier.
+    groups, representatives, n_groups = list[Ints](), list[list[NDArray[Any]]](), 0
+    statistics, blocks = list[LossStatistics](), []
     numbers, first = np.unique(rows.block, return_index=True)
     for number, start, end in zip(numbers.tolist(), first, [*first[1:], len(rows.block)], strict=True):
         ticks, missing = [values[start:end] for values in rows.ticks], rows.missing[start:end]
         protect = demands.of_block(start, end) if demands else None
         outcome = run_block(spec, planned.encoding, steady, ticks, missing, number, protect)
         work.kernel_seconds += outcome.seconds
-        released.add(outcome)
+        groups.append(outcome.labels + n_groups)
+        representatives.append(outcome.representatives)
+        n_groups += len(outcome.representatives[0])
         figures = block_statistics(planned.encoding, scale, ticks, outcome, missing)
-        statistics = _with_next(statistics, figures)
+        statistics.append(figures)
+        if len(statistics) == _BLOCKS_AT_ONCE:
+            statistics = [LossStatistics.sum_of(statistics)]
         blocks.append(audit_row(number, outcome, figures, steady.least_stretch(scale)))
     # What is grouped is not needed any more, and would be held beside what is written.
     rows.ticks.clear()
     rows.table = rows.table.drop_columns([RECORD, "block"])
-    work.send(ANONYMIZED, *_released_rows(work, planned, rows, released))
+    ticks = [np.concatenate(of_blocks) for of_blocks in zip(*representatives, strict=True)]
+    work.send(ANONYMIZED, *_released_rows(work, planned, rows, np.concatenate(groups), ticks))
     work.write(LOSSES, LossStatistics.sum_of(statistics))
     work.write(BLOCK_LINES, pa.Table.from_pylist(blocks))
     return len(rows.records)
@@ -114,18 +103,16 @@ ANONYMIZE = Step(
 )
 
 
-def _with_next(statistics: list[LossStatistics], figures: LossStatistics) -> list[LossStatistics]:
-    """Append the next block's figures, adding up when there are enough."""
-    more = [*statistics, figures]
-    return more if len(more) < _BLOCKS_AT_ONCE else [LossStatistics.sum_of(more)]
+def _released_rows(
+    work: Work, planned: Planned, rows: _Partition, group: Ints, ticks: list[NDArray[Any]]
+) -> tuple[pa.Table, Ints]:
+    """Make the partition's rows as released, record number before and what came in behind; and find their files.
 
-
-def _released_rows(work: Work, planned: Planned, rows: _Partition, released: _Released) -> tuple[pa.Table, Ints]:
-    """Make the partition's rows as released, record number before and what came in behind; and find their files."""
+    ``group`` is that of each record, and ``ticks`` are those of each group, by quasi-identifier.
+    """
     blocks, schema = load_blocks(work, planned), planned.context.schema
-    group, ticks = released.joined()
     # What the records of a group have in common is made once for each group.
-    of_group = np.empty(released.n_groups, dtype=np.int64)
+    of_group = np.empty(len(ticks[0]), dtype=np.int64)
     of_group[group] = np.arange(len(group))
     block, missing = rows.block[of_group], rows.missing[of_group]
     labels = blocks.labels(block)

@@ -25,10 +25,7 @@ CANDIDATE, ORIGINS = BytesOutput("candidate"), TableOutput("origins")
 def write_candidate(work: Work, plan: Planned, gathered: pa.Table) -> None:
     """Write one file that would be published, and what lies beside it.
 
-    Args:
-        work: the task that writes.
-        plan: what is released.
-        gathered: record numbers, released columns x0, x1, ..., and, of arrivals, q0, q1, ...; in any order.
+    Gathered are record numbers, released columns x0, x1, ..., and, of arrivals, q0, q1, ...; in any order of rows.
     """
     form, schema = released_format(plan.context.spec.output), plan.context.schema
     n_released = len(schema.released)

@@ -31,7 +31,7 @@ from microagg_core.blocks.strata import Strata
 from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.plain import from_plain, to_plain
 from microagg_core.release.context import CONTEXT, Context
-from microagg_core.release.planned import route_batch
+from microagg_core.release.planned import Routed, route_batch
 from microagg_core.release.records import MARKS, PartBatch, records_of_part
 from microagg_core.release.step import JsonOutput, Output, Pieces, Step, TableOutput, Work
 from microagg_core.release.steps.sampling import SAMPLE, Drawn, uniform
@@ -149,12 +149,7 @@ def read_samples(done: StepsDone) -> Iterator[tuple[int, Drawn]]:
 
 
 def _cut_by_passes(
-    spec: ReleaseSpec,
-    strata: Strata,
-    survey: Survey,
-    oversize: Ints,
-    limit: int,
-    done: StepsDone,
+    spec: ReleaseSpec, strata: Strata, survey: Survey, oversize: Ints, limit: int, done: StepsDone
 ) -> tuple[dict[int, Tree], dict[int, Ints]]:
     budget = min(_SAMPLE_ROWS, max(1000, _ALL_SAMPLES // len(oversize)))
     rates = {int(s): min(1.0, budget / int(strata.rows[s])) for s in oversize}
@@ -162,8 +157,7 @@ def _cut_by_passes(
     done.know(OVERSIZE, Oversize(strata.hash_seed, routes, survey, rates, {}))
     done.do(SAMPLE_STRATA)
     samples = _read_samples(done.written(STRATA_SAMPLE), rates)
-    trees: dict[int, Tree] = {}
-    leaf_rows: dict[int, Ints] = {}
+    trees, leaf_rows = dict[int, Tree](), dict[int, Ints]()
     for number, Z in samples.items():
         rate = len(Z) / int(strata.rows[number])
         margin = 1.0 if rates[number] == 1.0 else _SAMPLE_MARGIN
@@ -180,10 +174,7 @@ def _routes_to(strata: Strata, oversize: Ints) -> Routes:
 
 
 def _exact_leaves(
-    k: int,
-    oversize: Oversize,
-    leaf_rows: dict[int, Ints],
-    done: StepsDone,
+    k: int, oversize: Oversize, leaf_rows: dict[int, Ints], done: StepsDone
 ) -> tuple[dict[int, Tree], dict[int, Ints]]:
     """Count the leaves of sampled trees over all records, until none is below k."""
     trees, round_number = dict(oversize.trees), 0
@@ -202,16 +193,21 @@ def _exact_leaves(
     return trees, leaf_rows
 
 
+def _routed_batches(work: Work, context: Context, oversize: Oversize, part: int) -> Iterator[Routed]:
+    """Read an input part, and find which of its records are in strata to be cut."""
+    encoding, first = oversize.survey.encoding(context.kinds), oversize.survey.first_record(part)
+    for batch in records_of_part(work, context, part, first, context.schema.travelling):
+        yield route_batch(context, encoding, oversize.routes, oversize.hash_seed, batch, all_known=False)
+
+
 def sample_part(work: Work) -> int:
     """Draw the sample of the strata to be cut from one input part; the draw is a hash of the record number."""
     context, oversize = work.load(CONTEXT), work.read(OVERSIZE)
-    encoding = oversize.survey.encoding(context.kinds)
     most = max(oversize.rates, default=0) + 2
     rates = np.zeros(most)
     rates[list(oversize.rates)] = list(oversize.rates.values())
-    first, strata, values = oversize.survey.first_record(work.number), [], []
-    for batch in records_of_part(work, context, work.number, first, context.schema.travelling):
-        routed = route_batch(context, encoding, oversize.routes, oversize.hash_seed, batch, all_known=False)
+    strata, values = [], []
+    for routed in _routed_batches(work, context, oversize, work.number):
         rate = rates[np.where((routed.stratum >= 0) & (routed.stratum < most), routed.stratum, most - 1)]
         drawn = uniform(routed.records, context.spec.seed) < rate
         strata.append(routed.stratum[drawn])
@@ -236,13 +232,10 @@ def _read_samples(drawn: Pieces, rates: dict[int, float]) -> dict[int, NDArray[n
 def count_part(work: Work) -> int:
     """Count the records of every leaf of the trees in one input part; rounds of counting are numbered on."""
     context, oversize = work.load(CONTEXT), work.read(OVERSIZE)
-    part = work.number % len(context.parts)
-    encoding = oversize.survey.encoding(context.kinds)
     counts: dict[int, Ints] = {s: np.zeros(count_leaves(tree), dtype=np.int64) for s, tree in oversize.trees.items()}
-    first, rows = oversize.survey.first_record(part), 0
-    for batch in records_of_part(work, context, part, first, context.schema.travelling):
-        routed = route_batch(context, encoding, oversize.routes, oversize.hash_seed, batch, all_known=False)
-        rows += batch.table.num_rows
+    rows = 0
+    for routed in _routed_batches(work, context, oversize, work.number % len(context.parts)):
+        rows += routed.table.num_rows
         for number, tree in oversize.trees.items():
             mine = routed.stratum == number
             if mine.any():
