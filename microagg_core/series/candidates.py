@@ -25,7 +25,7 @@ from microagg_core.release.steps.demands import DISTRIBUTIONS
 from microagg_core.series.atoms import from_number, numbered_atoms, places_of_atoms, range_of_classes
 from microagg_core.series.digests import as_columns, classes_of, numbered_rows, pairs_of, positions_of_numbers
 from microagg_core.series.generations import Counts
-from microagg_core.series.match import ABSENT, ATOM, UNIT_RANGES, half_of, read_unit_ranges
+from microagg_core.series.match import ABSENT, ATOM, UNIT_RANGE, UNIT_RANGES, half_of
 from microagg_core.series.night import GHOSTS_FROM, NIGHT, NIGHT_KEY, Night, confidential_digests, gather, load_night
 from microagg_core.series.survivors import SURVIVOR_DIGESTS, absent_units, number_of_ghosts
 from microagg_core.series.units import NO_ATOM
@@ -221,11 +221,8 @@ def join_part(work: Work) -> int:
     rows = pa.concat_tables(tables).combine_chunks()
     place = np.asarray(rows[RECORD]) - plan.survey.first_record(work.number)
     of_part = pa.array(np.full(len(place), work.number, dtype=np.int32))
-    work.send(
-        JOINED,
-        rows.set_column(0, RECORD, pa.array(place)).append_column("part", of_part),
-        read_unit_ranges(work)[place],
-    )
+    unit_ranges = np.asarray(work.read(UNIT_RANGES)[UNIT_RANGE]).astype(np.int64)
+    work.send(JOINED, rows.set_column(0, RECORD, pa.array(place)).append_column("part", of_part), unit_ranges[place])
     return int(rows.num_rows)
 
 

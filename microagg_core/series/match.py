@@ -312,10 +312,6 @@ MARK = Step(
 )
 
 
-def read_unit_ranges(work: Work) -> Ints:
-    return np.asarray(work.read(UNIT_RANGES)[UNIT_RANGE]).astype(np.int64)
-
-
 MATCHED = JsonOutput("matched", MatchCounts)
 MATCH = Step(
     name="match",

@@ -43,9 +43,6 @@ def published(project: Project) -> list[str]:
     return sorted(path.parent.parent.name for path in project.output.glob("*/*/manifest.json"))
 
 
-# --- {id} and {date} -----------------------------------------------------------------------------------------
-
-
 def test_each_day_has_its_own_input(nights: Project) -> None:
     assert nights.release("--id", DAYS[0])["records"] == 40
     assert nights.release("--id", DAYS[1])["records"] == 50
@@ -60,9 +57,6 @@ def test_an_unknown_name_is_refused_before_anything_is_done(nights: Project) -> 
     for command in ("run", "plan"):
         nights.call(command, "release.yaml").assert_refused(2, "input.url: has a name in braces")
     assert not nights.work.exists()
-
-
-# --- --set -----------------------------------------------------------------------------------------------------
 
 
 def test_what_is_set_holds_for_the_call(nights: Project) -> None:
@@ -84,9 +78,6 @@ def test_a_field_that_there_is_not_cannot_be_set(nights: Project) -> None:
         ended = nights.call(*command, "release.yaml", "--set", "output.ulr=dev")
         ended.assert_refused(2, "--set output.ulr: is not a key the spec knows; did you mean url?")
         assert len(ended.sentences()) == 1
-
-
-# --- backfill --------------------------------------------------------------------------------------------------
 
 
 def backfill(project: Project, last: str, *options: str) -> Ended:
@@ -144,9 +135,6 @@ def test_wrong_days(nights: Project) -> None:
     refused_ids.assert_refused(2, "id: is 'one', so no day can be missing")
 
 
-# --- deploy ----------------------------------------------------------------------------------------------------
-
-
 def test_the_specs_of_a_folder(nights: Project) -> None:
     """Each in a file of its own, or in a folder of its own; what else lies there is none."""
     one = nights.folder / "release.yaml"
@@ -181,8 +169,6 @@ def test_what_cannot_be_deployed(nights: Project) -> None:
     env = {"PREFECT_HOME": str(nights.folder / "prefect")}
     nights.command("deploy", "specs", env=env).assert_refused(2, "PREFECT_API_URL: names no Prefect server")
 
-
-# --- what a killed command leaves ------------------------------------------------------------------------------
 
 #: The command, in a process that is killed when it is about to put a file of this name into its place.
 KILLED_AT_A_FILE = """

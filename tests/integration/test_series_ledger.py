@@ -134,17 +134,6 @@ def test_of_different_nights_one_wins(ledger: Ledger) -> None:
     assert clear_unnamed(ledger) == 4 and refused(ledger) == []
 
 
-def test_who_saw_an_old_listing_cannot_fork(ledger: Ledger) -> None:
-    make_night(ledger, units(30))
-    stale = ledger.head()
-    make_night(ledger, units(30, night=1, seed=1))
-    assert stale is not None
-    late = written(ledger, 1, units(30, night=1, seed=2))
-    with pytest.raises(StorageError, match=r"committed meanwhile .* run again") as caught:
-        ledger.commit(late)
-    assert caught.value.exit_code == 5 and ledger.nights() == [0, 1]
-
-
 def test_who_reads_what_later_nights_cleared_is_told_so(on_disk: Ledger) -> None:
     first = make_night(on_disk, units(30))
     for night in (1, 2):
@@ -287,16 +276,6 @@ def test_walks_over_a_real_store(ledger: Ledger) -> None:
 
 
 # Deaths and clearing.
-
-
-def test_a_run_that_died_before_its_document_goes_on(ledger: Ledger) -> None:
-    first = make_night(ledger, units(30))
-    table = units(30, night=1, seed=1)
-    write_ranges(ledger, 1, table, 1)
-    write_atoms(ledger, 1, atoms_of(table, 1), 2)
-    assert ledger.head() == first and clear_unnamed(ledger) == 0, "the next night's files may be about to be named"
-    second = make_night(ledger, table)
-    assert len(ledger.store.list("data")) == 6 and ledger.head() == second
 
 
 @pytest.mark.parametrize("which", [1, 2], ids=["units", "atoms"])

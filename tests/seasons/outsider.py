@@ -74,11 +74,9 @@ class Outsider:
         return cls(promise, Folder(folder))
 
     def look(self, truth: Callable[[str], Mapping[int, Row]], is_tidy: bool = True) -> list[str]:
-        """Read all that is new; a sentence for each thing that is wrong.
+        """Read all that is new, knowing who is in the input of a publication; a sentence for each thing that is wrong.
 
-        Args:
-            truth: who is in the input of a publication, with his confidential values.
-            is_tidy: a command has ended well: what no manifest names is wrong now, and counts as published for ever.
+        ``is_tidy``: a command has ended well, so what no manifest names is wrong now, and counts as published for ever.
         """
         wrong, now = [], self.output.publications()
         for publication in now:

@@ -113,8 +113,6 @@ class Walk:
         (self.folder / "key").chmod(0o600)
         self.outsider = Outsider.at(self.folder / "release", self.promise())
 
-    # --- The words of a walk ---------------------------------------------------------------------------------
-
     def walk(self, script: str) -> list[str]:
         """Do what is written, word by word, and look at all of it in the end; what is wrong, a sentence each."""
         for sentence in filter(None, (part.strip() for part in script.split(";"))):
@@ -126,11 +124,7 @@ class Walk:
         return self.wrong
 
     def say(self, sentence: str) -> None:
-        """Do what one part of a script says.
-
-        Raises:
-            WrongError: it cannot be done as it has to be.
-        """
+        """Do what one part of a script says; it stops with a WrongError where it cannot be done."""
         verb, *given = sentence.split()
         options = dict(word.split("=", 1) for word in given if "=" in word)
         getattr(self, verb)(
@@ -392,8 +386,6 @@ class Walk:
         spec = settled_spec(load_spec(str(self.folder / "release.yaml")), self.date(), now)
         return new_release(spec, workers or InProcess(Silence()), self.date(), False, now)
 
-    # --- What must hold --------------------------------------------------------------------------------------
-
     def look_at_night(self) -> None:
         """After a night: nobody is missing, the ledger adds up, and its counts are those of the files."""
         self._look()
@@ -469,8 +461,6 @@ class Walk:
     def _truth(self, publication: str) -> Mapping[int, Row]:
         return self.truths.get(publication.split("/", 1)[0], self.truths[self.date()])
 
-    # --- Commands --------------------------------------------------------------------------------------------
-
     @property
     def ledger(self) -> Path:
         return self.folder / "work" / "series" / "people"
@@ -513,11 +503,7 @@ class Walk:
         (self.folder / "release.yaml").write_text(yaml.safe_dump(spec, sort_keys=False), encoding="utf-8")
 
     def must(self, *arguments: str) -> Ended:
-        """Call the command, which has to end well.
-
-        Raises:
-            WrongError: it does not.
-        """
+        """Call the command, which has to end well."""
         ended = self.command(*arguments)
         if ended.code != 0:
             said = ended.sentence() or ended.out[-400:]
@@ -542,11 +528,7 @@ class Walk:
         return ended
 
     def killed(self, *arguments: str, before: str = "", last: int = -1) -> None:
-        """Call the command, and have it die.
-
-        Raises:
-            NotDeadError: it came to its end before.
-        """
+        """Call the command, and have it die."""
         if self.killer is not None:
             ended = self.killer(arguments)
         elif self.through_process:
@@ -598,8 +580,6 @@ class Walk:
             check=False,
         )
         return Ended(arguments, done.returncode, done.stdout, done.stderr)
-
-    # --- Small things ----------------------------------------------------------------------------------------
 
     def _chosen(self, n: int, who: str) -> set[int]:
         released = {tag for seen in self.outsider.seen for tag in seen.classes}
