@@ -22,7 +22,7 @@ from microagg_core.release.steps.units import repeated_units
 from microagg_core.series.candidates import CHECK_SURVIVORS, JOIN, LOOKED, NUMBERING
 from microagg_core.series.generations import parts_digest
 from microagg_core.series.ledger import clear_unnamed, ledger_of
-from microagg_core.series.matching import (
+from microagg_core.series.match import (
     GREATEST_WORD,
     IDENTIFY,
     MARK,

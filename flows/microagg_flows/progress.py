@@ -8,8 +8,9 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, TextIO
 
 from microagg_core.group.headway import Headway
@@ -58,35 +59,16 @@ class Silence(Progress):
 
 
 class Both(Progress):
-    """Show progress at two places."""
+    """Show progress at several places."""
 
     def __init__(self, *places: Progress) -> None:
-        self._places = places
+        for name in ("start", "advance", "finish", "wait_for", "say", "tell"):
+            setattr(self, name, partial(self._do, [getattr(place, name) for place in places]))
 
-    def start(self, what: str, total: int) -> None:
-        self._do("start", what, total)
-
-    def advance(self) -> None:
-        self._do("advance")
-
-    def finish(self) -> None:
-        self._do("finish")
-
-    def wait_for(self, what: str) -> None:
-        self._do("wait_for", what)
-
-    def say(self, text: str) -> None:
-        self._do("say", text)
-
-    def tell(self, headway: Headway) -> None:
-        self._do("tell", headway)
-
-    def _do(self, what: str, *arguments: Any) -> None:
-        for place in self._places:
-            getattr(place, what)(*arguments)
-
-
-_VERBS = ("takes", "take")
+    @staticmethod
+    def _do(methods: Sequence[Callable[..., None]], *arguments: Any) -> None:
+        for method in methods:
+            method(*arguments)
 
 
 class LongBlocks:
@@ -110,7 +92,8 @@ class LongBlocks:
             return ""
         longest = max((headway for _, headway in self._heard.values()), key=lambda headway: headway.seconds)
         others = len(self._heard) - 1
-        return headway_in_words(longest, with_loss) + (f"; {others} more {_VERBS[others > 1]} long" if others else "")
+        verb = "take" if others > 1 else "takes"
+        return headway_in_words(longest, with_loss) + (f"; {others} more {verb} long" if others else "")
 
 
 def headway_in_words(headway: Headway, with_loss: bool = True) -> str:

@@ -104,7 +104,6 @@ class RunRecord:
     #: Ended: an error that does not leave as an exception; what went wrong once the release was finished.
     error: MicroaggError | None = None
     note: str = ""
-    has_ended: bool = False
     lineage_run: str | None = None
     layout: CallLayout | None = None
     _work: Store | None = None
@@ -185,13 +184,13 @@ class RunRecord:
                 raise
 
     def end(self, error: BaseException | None) -> None:
-        self.has_ended = True
         ending = self.ending(error)
         document = self.document(ending)
         if self.file is not None:
             self._try(partial(write_private, self.file, canonical_json(document)))
         # A store that does not answer would keep the user waiting for nothing; the next run marks what it finds.
-        if not isinstance(error, TransientStorageError) or (self._work and is_local(self._work.url)):
+        is_away = isinstance(error, TransientStorageError) and not (self._work and is_local(self._work.url))
+        if self.is_finished or not is_away:
             self._try(lambda: self._keep(document))
             event = "COMPLETE" if ending is None else _EVENTS.get(document["outcome"], "FAIL")
             self._try(lambda: self._tell_lineage(event, document))

@@ -191,7 +191,7 @@ def _bound(outcomes: Sequence[BlockOutcome], stretch: float) -> Bound:
 
 def _certificate(outcomes: Sequence[BlockOutcome], stretch: float) -> Certificate:
     """Add what the algorithm has proved of each block."""
-    proved = [outcome.proposal.certificate for outcome in outcomes if outcome.proposal.certificate is not None]
+    proved = [outcome.certificate for outcome in outcomes if outcome.certificate is not None]
     return Certificate(
         sse=math.fsum(certificate.sse for certificate in proved),
         weight=math.fsum(certificate.weight for certificate in proved),

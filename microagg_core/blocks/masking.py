@@ -55,20 +55,6 @@ class Protect(Protocol):
 
 
 @dataclass(frozen=True)
-class Proposal:
-    """The groups as an algorithm made them, before refinement.
-
-    ``tried`` names all that were run where the spec leaves the choice to the block; ``certificate`` is what the
-    algorithm proved, if it proves anything, on the scale of refinement.
-    """
-
-    labels: Ints
-    algorithm: str
-    tried: tuple[str, ...]
-    certificate: Certificate | None
-
-
-@dataclass(frozen=True)
 class BlockOutcome:
     """What the algorithm made of one block: a group for each record, and the groups' released ticks."""
 
@@ -80,8 +66,11 @@ class BlockOutcome:
     lower_bound: float
     #: Whether refinement made the groups better.
     improved: bool
-    #: What made the groups.
-    proposal: Proposal
+    #: What made the groups, and all that were run where the spec leaves the choice to the block.
+    algorithm: str
+    tried: tuple[str, ...]
+    #: What the algorithm proved, if it proves anything, on the scale of refinement.
+    certificate: Certificate | None
 
     @property
     def released(self) -> list[NDArray[Any]]:
@@ -120,18 +109,20 @@ def run_block(
     info = algorithms()[spec.algorithm.name]
     if missing[0].all():  # nothing to average: the pattern in which every quasi-identifier is missing
         labels = np.zeros(len(missing), dtype=np.int64)
-        proposal = Proposal(labels, info.name, (), NOTHING if info.certified else None)
-        return BlockOutcome(labels, _representatives(encoding, ticks, labels), 0.0, 0.0, False, proposal)
+        certificate = NOTHING if info.certified else None
+        representatives = _representatives(encoding, ticks, labels)
+        return BlockOutcome(labels, representatives, 0.0, 0.0, False, info.name, (), certificate)
     there, offsets = ~missing[0], encoding.offsets_of(ticks)
     Z = np.ascontiguousarray(encoding.standardize(offsets, missing)[:, there])
     measured = np.ascontiguousarray(scale.standardize(offsets, missing)[:, there])
     seed = int(np.random.SeedSequence([spec.seed, block]).generate_state(1, np.uint64)[0] >> np.uint64(1))
     with working_on(len(missing), block):
-        proposal = _grouped(spec, Z, measured, seed)
-        if not proving and proposal.certificate is None:
-            proposal = replace(proposal, certificate=NOTHING)
-        labels, refined, bound = _improved(spec, measured, proposal, seed, protect)
-    outcome = BlockOutcome(labels, _representatives(encoding, ticks, labels), 0.0, bound.sse, False, proposal)
+        labels, algorithm, tried, certificate = _grouped(spec, Z, measured, seed)
+        if not proving and certificate is None:
+            certificate = NOTHING
+        labels, refined, bound = _improved(spec, measured, labels, certificate, seed, protect)
+    representatives = _representatives(encoding, ticks, labels)
+    outcome = BlockOutcome(labels, representatives, 0.0, bound.sse, False, algorithm, tried, certificate)
     if refined is not labels:
         again = replace(
             outcome, labels=refined, representatives=_representatives(encoding, ticks, refined), improved=True
@@ -142,27 +133,33 @@ def run_block(
 
 
 def _improved(
-    spec: GroupingRules, measured: Floats, proposal: Proposal, seed: int, protect: Protect | None
+    spec: GroupingRules,
+    measured: Floats,
+    labels: Ints,
+    certificate: Certificate | None,
+    seed: int,
+    protect: Protect | None,
 ) -> tuple[Ints, Ints, Bound]:
     """Refine groups; returns them before and after, the same array where nothing was gained, and a bound of loss."""
-    labels = proposal.labels
     if protect is None:
-        refined, bound = refine_with_bound(measured, labels, spec.k, spec.effort, seed, proposal.certificate)
+        refined, bound = refine_with_bound(measured, labels, spec.k, spec.effort, seed, certificate)
         return labels, refined, bound
-    _, bound = refine_with_bound(measured, labels, spec.k, "off", seed, proposal.certificate)
+    _, bound = refine_with_bound(measured, labels, spec.k, "off", seed, certificate)
     plain, refined = protect(measured, labels, spec.k, effort=spec.effort, seed=seed)
     return plain, refined, bound
 
 
-def _grouped(spec: GroupingRules, Z: Floats, measured: Floats, seed: int) -> Proposal:
-    """Run the spec's algorithm; of "best", the one that was."""
+def _grouped(
+    spec: GroupingRules, Z: Floats, measured: Floats, seed: int
+) -> tuple[Ints, str, tuple[str, ...], Certificate | None]:
+    """Run the spec's algorithm, or the best: groups, what made them, all that were run, and what was proved."""
     info = algorithms()[spec.algorithm.name]
     if info.name == "best":
         labels, tried = best(Z, spec.k, seed=seed)
         chosen = min(tried, key=lambda run: run.refined_sse).algorithm
-        return Proposal(labels, chosen, tuple(sorted({run.algorithm for run in tried})), None)
+        return labels, chosen, tuple(sorted({run.algorithm for run in tried})), None
     labels, certificate = info.run_certified(Z, spec.k, measured=measured, seed=seed, **spec.algorithm.parameters)
-    return Proposal(labels, info.name, (), certificate)
+    return labels, info.name, (), certificate
 
 
 def _representatives(encoding: Encoding, ticks: list[NDArray[Any]], labels: Ints) -> list[NDArray[Any]]:
@@ -199,7 +196,7 @@ def _released_offsets(encoding: Encoding, released: list[NDArray[Any]]) -> Float
 
 def audit_row(number: int, outcome: BlockOutcome, figures: LossStatistics, stretch: float) -> dict[str, Any]:
     """Make a line of the audit; ``stretch`` takes the bound to the scale of losses."""
-    certificate, sizes = outcome.proposal.certificate, np.bincount(outcome.labels)
+    certificate, sizes = outcome.certificate, np.bincount(outcome.labels)
     return {
         "block": number,
         "records": len(outcome.labels),
@@ -207,8 +204,8 @@ def audit_row(number: int, outcome: BlockOutcome, figures: LossStatistics, stret
         "lower_bound": outcome.lower_bound * stretch,
         "improved": outcome.improved,
         **({} if certificate is None else {"weight": certificate.weight, "bound": certificate.bound * stretch}),
-        "algorithm": outcome.proposal.algorithm,
-        "tried": ",".join(outcome.proposal.tried),
+        "algorithm": outcome.algorithm,
+        "tried": ",".join(outcome.tried),
         "groups": len(sizes),
         "least": int(sizes.min()),
         "most": int(sizes.max()),

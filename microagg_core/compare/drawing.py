@@ -147,7 +147,7 @@ class _Drawing:
 
     def __init__(self, known: Surveyed, k: int, budget: Budget) -> None:
         spec, schema = known.context.spec, known.context.schema
-        released = {c.name: t for c, t in zip(schema.released, schema.released_types, strict=True)}
+        released = {field.name: field.type for field in schema.released_schema}
         rules = StrataRules(k, spec.blocks.undersized, spec.blocks.labels, spec.blocks.totals_known)
         self._strata: Strata = plan_strata(
             known.keys, rules, [released[c.name] for c in schema.blocking], known.hold_until

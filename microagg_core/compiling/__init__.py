@@ -85,7 +85,6 @@ def _algorithms_run(name: str, k: int | None) -> list[str]:
 
 
 def all_parts() -> tuple[str, ...]:
-    """List everything there is to compile."""
     each = [needed_parts(name, "thorough") for name in algorithms() if name != "best"]
     return tuple(dict.fromkeys([*(part for parts in each for part in parts), PROTECTION]))
 
@@ -98,11 +97,6 @@ def _sources_digest() -> str:
 
 def _stamp(part: str) -> str:
     return f"{part}-{_sources_digest()}.compiled"
-
-
-def is_stamped(part: str) -> bool:
-    """Say whether a part is compiled, and its code is where this process finds it."""
-    return any((folder / _stamp(part)).exists() for folder in code_folders().read)
 
 
 def stamp(part: str) -> None:
@@ -142,7 +136,11 @@ def is_compiled(algorithm: str, effort: str | float, k: int | None = None) -> bo
 
 
 def missing_parts(parts: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(part for part in dict.fromkeys(parts) if not is_stamped(part))
+    """Filter the parts whose compiled code is nowhere where this process finds it."""
+    folders = code_folders().read
+    return tuple(
+        part for part in dict.fromkeys(parts) if not any((folder / _stamp(part)).exists() for folder in folders)
+    )
 
 
 def ensure_compiled(
@@ -187,8 +185,7 @@ def compile_parts(
     return False
 
 
-def _silent(_text: str) -> None:
-    """Say nothing."""
+def _silent(_text: str) -> None: ...
 
 
 def _say_not_kept(say: Say) -> None:
@@ -332,7 +329,6 @@ class Compiling:
         return self._kept
 
     def cancel(self) -> None:
-        """End the child, if it still runs; what it finished is kept."""
         self._cancelled.set()
         self._thread.join()
 

@@ -77,24 +77,10 @@ def note_file(file: ReleasedFile) -> Notes:
     return Notes(file.table.num_rows, by_key, wrong, numbered)
 
 
-@dataclass
-class PartNotes:
-    """What is noted of an input part, batch by batch."""
-
-    rows: int = 0
-    _by_key: dict[str, Any] = field(default_factory=dict)
-
-    def add(self, batch: InputBatch) -> None:
-        """Look at the part's next batch."""
-        self.rows += len(batch.records)
-        for inspection in inspections():
-            before = self._by_key.get(inspection.key)
-            notes = inspection.note_input(batch, before)
-            if notes is not None:
-                self._by_key[inspection.key] = notes if before is None else added(before, notes)
-
-    def finished(self) -> Notes:
-        return Notes(self.rows, self._by_key)
+def note_batch(before: Notes, batch: InputBatch) -> Notes:
+    """Have all inspections look at the next batch of an input part, and add their notes to those before."""
+    noted = {i.key: i.note_input(batch, before.by_key.get(i.key)) for i in inspections()}
+    return before + Notes(len(batch.records), {key: notes for key, notes in noted.items() if notes is not None})
 
 
 @dataclass(frozen=True)

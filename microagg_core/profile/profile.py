@@ -8,11 +8,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
-
 from microagg_core.data.formats.reading import count_rows
 from microagg_core.data.places import Input
-from microagg_core.data.tables.types import is_text
 from microagg_core.profile.columns import ColumnProfile, profiled
 from microagg_core.profile.proposals import RoleProposal, look_at_rows, proposed_roles, without_refusals
 from microagg_core.profile.reading import Understanding, understood
@@ -60,9 +57,8 @@ def profile_of(
     understanding = understood(url, delimiter, encoding, storage_options)
     sample = understanding.sample
     columns = [
-        profiled(field.name, _type_name(understanding, field), sample.table.column(number), remark)
-        for number, field in enumerate(sample.table.schema)
-        for remark in [understanding.remarks.get(field.name, "")]
+        profiled(name, understanding.type_of(name), sample.table.column(name), understanding.remarks.get(name, ""))
+        for name in sample.table.column_names
     ]
     n_rows, is_counted = _rows(understanding)
     return FileProfile(
@@ -75,13 +71,6 @@ def profile_of(
         ),
         understanding.encoding_reason,
     )
-
-
-def _type_name(understanding: Understanding, field: pa.Field) -> str:
-    """Name the type as a spec does, of a CSV column, or as Arrow does."""
-    if understanding.source.format == "csv":
-        return understanding.source.csv.types.get(field.name, "text")
-    return "text" if is_text(field.type) else str(field.type)
 
 
 def _rows(understanding: Understanding) -> tuple[int, bool]:

@@ -144,6 +144,11 @@ class Understanding:
     #: Of text files: bytes of a row, on the average.
     row_bytes: float = 0.0
 
+    def type_of(self, column: str) -> str:
+        """Name a column's type as a spec does, of CSV, or as Arrow does."""
+        held = self.sample.table.schema.field(column).type
+        return self.source.csv.types.get(column, "text" if is_text(held) else str(held))
+
 
 def understood(
     url: str,

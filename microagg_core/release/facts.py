@@ -85,7 +85,7 @@ def release_facts(
         suppressed=None if carried else "at least k" if outline.suppressed_rows else 0,
         columns=tuple(
             ColumnEntry(name=c.name, type=str(t), role=_ROLE_OF[c.role], claims=claims.get(c.name))  # type: ignore[arg-type]
-            for c, t in zip(schema.released, schema.released_types, strict=True)
+            for c, t in zip(schema.released, schema.released_schema.types, strict=True)
         ),
         about=spec.about,
         **released_format(spec.output).in_manifest(),

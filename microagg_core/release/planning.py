@@ -69,7 +69,7 @@ def refuse_identifying_labels(schema: FileSchema, survey: Survey, keys: pa.Table
 
 def strata_of(spec: ReleaseSpec, schema: FileSchema, keys: pa.Table, hold_until: int | None = None) -> Strata:
     """Turn counted keys into strata, as the spec wants them."""
-    released = {c.name: t for c, t in zip(schema.released, schema.released_types, strict=True)}
+    released = {field.name: field.type for field in schema.released_schema}
     blocks = spec.blocks
     rules = StrataRules(spec.k, blocks.undersized, blocks.labels, blocks.totals_known)
     return plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold_until)

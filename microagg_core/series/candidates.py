@@ -25,7 +25,7 @@ from microagg_core.release.steps.demands import DISTRIBUTIONS
 from microagg_core.series.atoms import from_number, numbered_atoms, places_of_atoms, range_of_classes
 from microagg_core.series.digests import as_columns, classes_of, numbered_rows, pairs_of, positions_of_numbers
 from microagg_core.series.generations import Counts
-from microagg_core.series.matching import ABSENT, ATOM, UNIT_RANGES, half_of, read_unit_ranges
+from microagg_core.series.match import ABSENT, ATOM, UNIT_RANGES, half_of, read_unit_ranges
 from microagg_core.series.night import GHOSTS_FROM, NIGHT, NIGHT_KEY, Night, confidential_digests, gather, load_night
 from microagg_core.series.survivors import SURVIVOR_DIGESTS, absent_units, number_of_ghosts
 from microagg_core.series.units import NO_ATOM

@@ -34,7 +34,7 @@ from microagg_core.series.digests import (
 )
 from microagg_core.series.fates import Fate, Fates, decide, drawn_decoys, held_back, is_released
 from microagg_core.series.generations import Counts, broken
-from microagg_core.series.matching import ABSENT, ALTERED, ATOM, ATOMS, CHANGED, CODE, half_of, survive
+from microagg_core.series.match import ABSENT, ALTERED, ATOM, ATOMS, CHANGED, CODE, half_of, survive
 from microagg_core.series.night import GHOSTS_FROM, NIGHT, NIGHT_KEY, Night, confidential_digests, gather, load_night
 from microagg_core.store.objects import Store, sha256_hex
 from microagg_core.store.urls import shown
@@ -330,7 +330,7 @@ class _Carried:
         keys, confidential = self._keys(), self._confidential()
         source = dict(zip([c.name for c in (*schema.blocking, *schema.quasi_identifiers)], keys, strict=True))
         source |= dict(zip([c.name for c in schema.confidential], confidential, strict=True))
-        types = zip(schema.released, schema.released_types, strict=True)
+        types = zip(schema.released, schema.released_schema.types, strict=True)
         of_ghosts = number_of_ghosts(np.asarray(self._ghosts["unit_range"]), np.asarray(self._ghosts["index"]))
         numbers = pa.array(np.concatenate([self._records, of_ghosts]))
         columns = [numbers, *(one_array(source[c.name]).cast(kind) for c, kind in types)]

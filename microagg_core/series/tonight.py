@@ -22,7 +22,7 @@ from microagg_core.series.generations import Frozen, FrozenColumn, Generation, P
 from microagg_core.series.invariants import Census
 from microagg_core.series.keys import key_of, refuse_other_key, unit_form_of
 from microagg_core.series.ledger import Ledger, ledger_of
-from microagg_core.series.matching import MatchCounts
+from microagg_core.series.match import MatchCounts
 from microagg_core.series.night import Night
 from microagg_core.series.publications import erasure_key, is_published, sweep_output, taken_back
 from microagg_core.series.survivors import FateCounts
@@ -284,7 +284,8 @@ def frozen_facts(
         k=spec.k,
         unit=_unit(spec),
         columns=tuple(
-            FrozenColumn(c.name, str(t), c.role) for c, t in zip(schema.released, schema.released_types, strict=True)
+            FrozenColumn(c.name, str(t), c.role)
+            for c, t in zip(schema.released, schema.released_schema.types, strict=True)
         ),
         rounding=dict(rounding),
         traits={},

@@ -22,7 +22,7 @@ from microagg_core.series.candidates import GHOSTS, JOINED, NEW_ATOMS, NUMBERING
 from microagg_core.series.digests import ABSENT, as_columns, numbered_rows, pairs_of, positions_in
 from microagg_core.series.generations import RangeFile, UnitCounts
 from microagg_core.series.invariants import Census, census_of_atoms, census_of_units
-from microagg_core.series.matching import ATOM, MET
+from microagg_core.series.match import ATOM, MET
 from microagg_core.series.night import NIGHT, NIGHT_KEY, Night, gather, load_night
 from microagg_core.series.units import NO_ATOM, WITH_ATOM, State, range_schema
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.arrays import Ints, ShortInts
+from microagg_core.arrays import ShortInts
 from microagg_core.errors import EXIT_DONE, GateError, StorageError, TransientStorageError
 from microagg_core.inspect.check import Check
 from microagg_core.release.revisions import unnamed_files
@@ -119,11 +119,7 @@ def verify_ledger(ledger: Ledger) -> list[Check]:
     if not generations:
         return []
     head = generations[-1]
-    newest = ledger.newest_release(head)
-    contents = _Contents(ledger, head, newest.night if newest is not None else -1)
-    contents.read_atoms()
-    for number in range(head.n_ranges):
-        contents.read_units(number)
+    contents = _Contents(ledger, head)
     return [
         _chain_check(generations),
         _check("ranges", contents.unreadable, f"{sum(1 for _ in head.files)} files as they were written"),
@@ -147,42 +143,38 @@ def exit_code_of(checks: list[Check]) -> int:
     return max(codes, default=EXIT_DONE)
 
 
-@dataclass
 class _Contents:
-    """The rows of a generation, counted, and what is wrong with them, a sentence each."""
+    """The rows of a generation, read and counted, and what is wrong with them, a sentence each."""
 
-    ledger: Ledger
-    head: Generation
-    #: The night of the newest release.
-    newest: int
-    counts: UnitCounts = field(default_factory=UnitCounts)
-    traces: TraceCounter = field(default_factory=TraceCounter)
-    unreadable: list[str] = field(default_factory=list)
-    unordered: list[str] = field(default_factory=list)
-    wrong_units: list[str] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    #: All atoms, and how many units the ranges have of each; None: they cannot be read.
-    atoms: pa.Table | None = None
-    n_units: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    def __init__(self, ledger: Ledger, head: Generation) -> None:
+        self._ledger, self._head = ledger, head
+        newest = ledger.newest_release(head)
+        self._newest = newest.night if newest is not None else -1
+        self.counts, self.traces = UnitCounts(), TraceCounter()
+        self.unreadable: list[str] = []
+        self.unordered: list[str] = []
+        self.wrong_units: list[str] = []
+        self._names: list[str] = []
+        tables = [self._read_atoms(number) for number in range(len(head.atoms))]
+        readable = [table for table in tables if table is not None]
+        #: All atoms, and how many units the ranges have of each; None: they cannot be read.
+        self._atoms = pa.concat_tables(readable).combine_chunks() if len(readable) == len(tables) else None
+        self._n_units = np.zeros(self._atoms.num_rows if self._atoms is not None else 0, dtype=np.int64)
+        for number in range(head.n_ranges):
+            self._read_units(number)
 
-    def read_atoms(self) -> None:
-        tables, n_ranges = [], len(self.head.atoms)
-        for number in range(n_ranges):
-            table = self._read(self.ledger.read_atoms, number, n_ranges)
-            if table is None:
-                continue
-            atom = np.asarray(table["atom"])
-            if (atom[1:] <= atom[:-1]).any() or (range_of_atoms(atom, n_ranges) != number).any():
-                self.unordered.append(f"atoms {number} are not sorted, or one is there twice or of another range")
-            tables.append(table)
-        if len(tables) == n_ranges:
-            self.atoms = pa.concat_tables(tables).combine_chunks()
-            self.n_units = np.zeros(self.atoms.num_rows, dtype=np.int64)
+    def _read_atoms(self, number: int) -> pa.Table | None:
+        n_ranges = len(self._head.atoms)
+        table = self._read(self._ledger.read_atoms, number, n_ranges)
+        atom = np.asarray(table["atom"]) if table is not None else np.zeros(0, dtype=np.uint64)
+        if (atom[1:] <= atom[:-1]).any() or (range_of_atoms(atom, n_ranges) != number).any():
+            self.unordered.append(f"atoms {number} are not sorted, or one is there twice or of another range")
+        return table
 
     def _read(self, read: Callable[[Generation, int, int], pa.Table], number: int, n_ranges: int) -> pa.Table | None:
         """Read a range; None where it cannot be read, which is noted."""
         try:
-            return read(self.head, number, n_ranges)
+            return read(self._head, number, n_ranges)
         except TransientStorageError:
             raise
         except StorageError as error:
@@ -190,38 +182,38 @@ class _Contents:
             return None
 
     def wrong_atoms(self) -> list[str]:
-        if self.atoms is None or self.unreadable:
+        if self._atoms is None or self.unreadable:
             return [_NOT_COUNTED]
-        atom, since, last = (np.asarray(self.atoms[name]) for name in ("atom", "since", "last"))
-        n_miscounted = int((self.n_units != np.asarray(self.atoms["n"])).sum())
+        atom, since, last = (np.asarray(self._atoms[name]) for name in ("atom", "since", "last"))
+        n_miscounted = int((self._n_units != np.asarray(self._atoms["n"])).sum())
         wrong = [f"{n_miscounted:,} atoms have not as many units as they say"] if n_miscounted else []
-        n_ranges = len(self.head.atoms)
-        misplaced = (since > last) | (last > self.head.night) | (since < 0)
-        misplaced |= range_of_atoms(atom, n_ranges) != range_of_classes(pairs_of(self.atoms, "k"), n_ranges)
+        n_ranges = len(self._head.atoms)
+        misplaced = (since > last) | (last > self._head.night) | (since < 0)
+        misplaced |= range_of_atoms(atom, n_ranges) != range_of_classes(pairs_of(self._atoms, "k"), n_ranges)
         return wrong + ([f"{int(misplaced.sum()):,} atoms have no right nights or range"] if misplaced.any() else [])
 
-    def read_units(self, number: int) -> None:
-        units = self._read(self.ledger.read_range, number, self.head.n_ranges)
-        if units is None or self.atoms is None:
+    def _read_units(self, number: int) -> None:
+        units = self._read(self._ledger.read_range, number, self._head.n_ranges)
+        if units is None or self._atoms is None:
             return
         self._count_for_atoms(units)
-        table = with_atoms(units, self.atoms)
-        self.counts += counts_of(table, self.newest)
+        table = with_atoms(units, self._atoms)
+        self.counts += counts_of(table, self._newest)
         self.traces.add(table)
         u0, u1 = (table[name].to_numpy() for name in ("u0", "u1"))
-        if not is_increasing(u0, u1) or (range_of(u0, self.head.n_ranges) != number).any():
+        if not is_increasing(u0, u1) or (range_of(u0, self._head.n_ranges) != number).any():
             self.unordered.append(f"range {number} is not sorted, has a unit twice, or one of another range")
-        self.names = self.names or units.column_names
-        if units.column_names != self.names:
+        self._names = self._names or units.column_names
+        if units.column_names != self._names:
             self.wrong_units.append(f"range {number} has digests of other columns than the ranges before it")
-        if n_wrong := _n_wrong(table, np.asarray(units["last"]), self.head.night):
+        if n_wrong := _n_wrong(table, np.asarray(units["last"]), self._head.night):
             self.wrong_units.append(f"{n_wrong:,} units of range {number} have no right state, nights or trace")
 
     def _count_for_atoms(self, units: pa.Table) -> None:
         atom = np.asarray(units["atom"])
-        counted = counts_for_its_atom(units, self.head.frozen.mode) & (atom != NO_ATOM)
-        place = places_of_atoms(atom[counted], self.atoms)
-        np.add.at(self.n_units, place[place >= 0], 1)
+        counted = counts_for_its_atom(units, self._head.frozen.mode) & (atom != NO_ATOM)
+        place = places_of_atoms(atom[counted], self._atoms)
+        np.add.at(self._n_units, place[place >= 0], 1)
         if (place < 0).any():
             self.wrong_units.append(f"{int((place < 0).sum()):,} units are of atoms that are not there")
 

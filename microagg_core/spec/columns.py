@@ -40,7 +40,8 @@ class FileSchema:
     blocking: tuple[Column, ...]
     #: What each quasi-identifier is, in file order.
     kinds: tuple[Kind, ...]
-    released_types: tuple[pa.DataType, ...]
+    #: Of the release, made fresh: no metadata, no index, no dictionaries.
+    released_schema: pa.Schema
 
     def _with_role(self, *roles: str) -> tuple[Column, ...]:
         return tuple(column for column in self.columns if column.role in roles)
@@ -65,11 +66,6 @@ class FileSchema:
     @cached_property
     def released(self) -> tuple[Column, ...]:
         return self._with_role(*RELEASED_ROLES)
-
-    @cached_property
-    def released_schema(self) -> pa.Schema:
-        """The Arrow schema of the release, made fresh: no metadata, no index, no dictionaries."""
-        return pa.schema([pa.field(c.name, t) for c, t in zip(self.released, self.released_types, strict=True)])
 
 
 def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
@@ -98,7 +94,7 @@ def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
         columns=columns,
         blocking=tuple(by_name[name] for name in spec.roles.blocking),
         kinds=tuple(kinds.values()),
-        released_types=tuple(_released_type(spec, column, kinds) for column in released),
+        released_schema=pa.schema([(column.name, _released_type(spec, column, kinds)) for column in released]),
     )
 
 

@@ -51,16 +51,12 @@ def _changed(place: Place, keys: tuple[str, ...], value: Place, above: tuple[str
     if not keys:
         return value
     if not isinstance(place.value, dict):
-        place = _written_out(place, above)
+        # The mapping that a shorthand stands for; of any other value an empty one.
+        name = _SHORTHANDS.get(above)
+        place = Place({}, COMMAND_LINE, None, {name: place} if name and isinstance(place.value, str) else {})
     inner = place.children.get(keys[0], Place({}, COMMAND_LINE))
     changed = _changed(inner, keys[1:], value, (*above, keys[0]))
     return replace(place, children={**place.children, keys[0]: changed})
-
-
-def _written_out(place: Place, at: tuple[str, ...]) -> Place:
-    """Write out the mapping that a shorthand stands for; of any other value an empty one."""
-    name = _SHORTHANDS.get(at)
-    return Place({}, COMMAND_LINE, None, {name: place} if name and isinstance(place.value, str) else {})
 
 
 def _unlined(place: Place) -> Place:
@@ -103,11 +99,10 @@ def load_spec(path_or_url: str, settings: Sequence[str] = ()) -> ReleaseSpec:
             # What YAML refused was read as nothing: what the spec says of it is no news.
             wrong_lines = {line for line, _ in wrong}
             wrong += [one for one in checked if one[0] not in wrong_lines]
-    raise SpecError("\n".join(_told(name, *one) for one in _in_order(wrong)))
-
-
-def _told(name: str, line: int, reason: str) -> str:
-    return f"--set {reason}" if line == COMMAND_LINE else f"{name}:{line}: {reason}"
+    lines = _in_order(wrong)
+    raise SpecError(
+        "\n".join(f"--set {why}" if line == COMMAND_LINE else f"{name}:{line}: {why}" for line, why in lines)
+    )
 
 
 def canonical(spec: ReleaseSpec) -> str:
@@ -224,16 +219,12 @@ def _take_as_written(raw: dict[str, Any], tree: Place, errors: list[ErrorDetails
         place, way = follow(tree, error["loc"])
         in_list = bool(way) and isinstance(way[-1], int)
         if place.text and (place.value is not None or in_list):
-            _put(raw, way, place.text)
+            target: Any = raw
+            for part in way[:-1]:
+                target = target[part]
+            target[way[-1]] = place.text
             taken = True
     return taken
-
-
-def _put(raw: dict[str, Any], way: Loc, text: str) -> None:
-    target: Any = raw
-    for part in way[:-1]:
-        target = target[part]
-    target[way[-1]] = text
 
 
 def _hidden_problems(raw: dict[str, Any], tree: Place, errors: list[ErrorDetails]) -> list[Found]:

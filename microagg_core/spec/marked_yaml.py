@@ -8,7 +8,7 @@ loader drops the lines that its nodes know; ruamel.yaml, which keeps them, quote
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,16 +22,18 @@ _MOST_NODES = 100_000
 _DEEPEST = 50
 _TOO_DEEP = f"is nested too deeply: a spec has at most {_DEEPEST} levels"
 _TAG = "tag:yaml.org,2002:"
-_SCALARS = {
-    "null": (re.compile(r"~|null|Null|NULL|"), "~nN"),
-    "bool": (re.compile(r"true|True|TRUE|false|False|FALSE"), "tTfF"),
+#: Of each kind of plain scalar its form, the characters it starts with, and the value of a text.
+_SCALARS: dict[str, tuple[str, str, Callable[[str], Any]]] = {
+    "null": (r"~|null|Null|NULL|", "~nN", lambda _: None),
+    "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF", lambda text: text.lower() == "true"),
     # Digits may be grouped as in 1_000_000; a number that starts with 0 is a code and stays text.
-    "int": (re.compile(r"[-+]?(0|[1-9][0-9]{0,39}|[1-9][0-9]{0,2}(_[0-9]{3}){1,12})"), "-+0123456789"),
+    "int": (r"[-+]?(0|[1-9][0-9]{0,39}|[1-9][0-9]{0,2}(_[0-9]{3}){1,12})", "-+0123456789", int),
     "float": (
-        re.compile(r"[-+]?((0|[1-9][0-9]{0,39})(\.[0-9]{0,99})?|\.[0-9]{1,99})([eE][-+]?[0-9]{1,4})?|[-+]?\.inf|\.nan"),
+        r"[-+]?((0|[1-9][0-9]{0,39})(\.[0-9]{0,99})?|\.[0-9]{1,99})([eE][-+]?[0-9]{1,4})?|[-+]?\.inf|\.nan",
         "-+.0123456789",
+        lambda text: float(text.replace(".inf", "inf").replace(".nan", "nan")),
     ),
-    "merge": (re.compile(r"<<"), "<"),
+    "merge": (r"<<", "<", str),
 }
 
 
@@ -39,8 +41,8 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
 
 
-for _kind, (_pattern, _starts) in _SCALARS.items():
-    _whole = re.compile(rf"(?:{_pattern.pattern})\Z")
+for _kind, (_pattern, _starts, _) in _SCALARS.items():
+    _whole = re.compile(rf"(?:{_pattern})\Z")
     _Loader.add_implicit_resolver(_TAG + _kind, _whole, list(_starts) + ([""] if _kind == "null" else []))
 
 
@@ -135,9 +137,10 @@ class _Builder:
         written: str = node.value
         if kind == "str" or kind == "merge":
             return Place(written, line)
-        if not _SCALARS[kind][0].fullmatch(written):
+        pattern, _, value = _SCALARS[kind]
+        if not re.fullmatch(pattern, written):
             return self._refused(line, "a tag stands here that does not fit its value; leave the tag out")
-        return Place(_value(kind, written), line, written)
+        return Place(value(written), line, written)
 
     def _children(self, node: yaml.MappingNode, loc: Loc) -> dict[str | int, Place]:
         own: dict[str | int, Place] = {}
@@ -164,16 +167,6 @@ class _Builder:
                 self.problems.append((line, "<< must name a mapping, or a list of mappings"))
             else:
                 yield from self.place(source, line, loc).children.items()
-
-
-def _value(kind: str, written: str) -> Any:
-    if kind == "null":
-        return None
-    if kind == "bool":
-        return written.lower() == "true"
-    if kind == "int":
-        return int(written)
-    return float(written.replace(".inf", "inf").replace(".nan", "nan"))
 
 
 def _syntax(error: yaml.MarkedYAMLError) -> Found:

@@ -61,9 +61,27 @@ _PRIVATE_FOLDER = 0o700
 _OTHERS = 0o077
 
 
+#: Unfinished files carry this ending and start with a dot, and with the mark of their process; no listing shows them.
+_UNFINISHED = ".unfinished"
+_UNFINISHED_NAME = re.compile(rf"\.(?:([0-9a-f]{{12}}-\d+)-)?[0-9a-f]{{32}}\{_UNFINISHED}")
+#: A file that grows is minutes old at most. Should a process that was stopped for longer go on elsewhere, it cannot
+#: move its file into its place: its write fails, and nothing else.
+_ABANDONED_SECONDS = 3600.0
+_CHUNK = 4 * 2**20
+_PRIVATE_FILE, _FILE = 0o600, 0o666
+
+
+def _is_unfinished(name: str) -> bool:
+    return name.startswith(".") and name.endswith(_UNFINISHED)
+
+
+def _is_finished(name: str) -> bool:
+    return not _is_unfinished(name)
+
+
 @dataclass(frozen=True)
-class Folders:
-    """Enter folders below a root, link by link.
+class LocalDisk:
+    """Objects below one folder; methods do what those of `Store` say, and raise what the operating system raises.
 
     The root itself may be a link, which is its owner's affair. Below it every step is taken from the folder that is
     open already and refuses links; what is done in the last folder is done through its handle, so that nobody who swaps
@@ -77,7 +95,7 @@ class Folders:
     follow_links: bool = False
 
     @contextmanager
-    def opened(self, name: str, make: bool = False) -> Iterator[int]:
+    def _opened(self, name: str, make: bool = False) -> Iterator[int]:
         """Open a folder below the root and yield its handle; ``make`` makes what is missing on the way."""
         handle = self._opened_root(make)
         try:
@@ -147,63 +165,6 @@ class Folders:
             if any(_is_link(here, entry) for entry in (*folders, *files)):
                 raise _link_refused(f"below {self.root}/{name} there is a link")
 
-
-def _link_refused(place: str) -> StorageError:
-    return StorageError(
-        f"{place}, and none is followed inside an output or a work area; remove the link (not what it points at), "
-        "then run again"
-    )
-
-
-def _raise_unless_missing(error: OSError) -> None:
-    if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
-        raise error
-
-
-def _is_link(folder: int, last: str) -> bool:
-    try:
-        return stat.S_ISLNK(os.stat(last, dir_fd=folder, follow_symlinks=False).st_mode)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-
-
-def _tighten(handle: int, path: str) -> None:
-    mode = stat.S_IMODE(os.fstat(handle).st_mode)
-    if not mode & _OTHERS:
-        return
-    with contextlib.suppress(PermissionError):
-        os.fchmod(handle, mode & ~_OTHERS)
-    if os.fstat(handle).st_mode & _OTHERS:
-        raise StorageError(
-            f"{path} holds private rows but is open to others, and this user may not change that; give the work area "
-            "a folder of this user's own, on a disk that keeps rights"
-        )
-
-
-def _tighten_root(handle: int) -> None:
-    """Take back rights to the root, too, where nothing lies in it but ours; else it is somebody's folder, and stays."""
-    if os.fstat(handle).st_mode & _OTHERS and set(os.listdir(handle)) <= {RUNS, AUDIT, PROBES, SERIES}:
-        with contextlib.suppress(PermissionError):  # what lies in it is closed to others all the same
-            os.fchmod(handle, stat.S_IMODE(os.fstat(handle).st_mode) & ~_OTHERS)
-
-
-#: Unfinished files carry this ending and start with a dot, and with the mark of their process; no listing shows them.
-_UNFINISHED = ".unfinished"
-_UNFINISHED_NAME = re.compile(rf"\.(?:([0-9a-f]{{12}}-\d+)-)?[0-9a-f]{{32}}\{_UNFINISHED}")
-#: A file that grows is minutes old at most. Should a process that was stopped for longer go on elsewhere, it cannot
-#: move its file into its place: its write fails, and nothing else.
-_ABANDONED_SECONDS = 3600.0
-_CHUNK = 4 * 2**20
-_PRIVATE_FILE, _FILE = 0o600, 0o666
-
-
-def _is_unfinished(name: str) -> bool:
-    return name.startswith(".") and name.endswith(_UNFINISHED)
-
-
-class LocalDisk(Folders):
-    """Objects below one folder; methods do what those of `Store` say, and raise what the operating system raises."""
-
     def path(self, name: str) -> Path:
         return self.root / name if name else self.root
 
@@ -211,7 +172,7 @@ class LocalDisk(Folders):
     def _place(self, name: str, make: bool = False) -> Iterator[tuple[int, str]]:
         """Open the folder of an object, and yield its handle and the object's name in it."""
         folder, _, last = name.rpartition("/")
-        with self.opened(folder, make) as handle:
+        with self._opened(folder, make) as handle:
             yield handle, last
 
     def _open_in(self, folder: int, last: str, mode: str, name: str) -> BinaryIO:
@@ -351,7 +312,7 @@ class LocalDisk(Folders):
 
     def delete_all(self, prefix: str) -> None:
         """Remove everything below a folder, unfinished files too; nothing at all where there is a link below it."""
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self.opened(prefix) as top:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._opened(prefix) as top:
             self._refuse_links_below(top, prefix)
             for _, folders, files, here in os.fwalk(".", topdown=False, dir_fd=top, onerror=_raise_unless_missing):
                 for name in files:
@@ -376,7 +337,7 @@ class LocalDisk(Folders):
         self, prefix: str, is_wanted: Callable[[str], bool] = lambda _: True
     ) -> Iterator[tuple[str, os.stat_result]]:
         """Yield name and state of every file below a folder; links to files are among them, and are not followed."""
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self.opened(prefix) as top:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._opened(prefix) as top:
             for folder, _, names, here in os.fwalk(".", dir_fd=top, onerror=_raise_unless_missing):
                 below = "/".join(step for step in (prefix, folder.removeprefix(".").lstrip("/")) if step)
                 for name in filter(is_wanted, names):
@@ -384,11 +345,10 @@ class LocalDisk(Folders):
                         yield f"{below}/{name}" if below else name, os.stat(name, dir_fd=here, follow_symlinks=False)
 
     def names(self, prefix: str, unfinished: bool = False) -> list[str]:
-        return [name for name, _ in self._files(prefix) if unfinished or not _is_unfinished(name.rpartition("/")[2])]
+        return [name for name, _ in (self._files(prefix) if unfinished else self._files(prefix, _is_finished))]
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        files = self._files(prefix)
-        return {name: state.st_size for name, state in files if not _is_unfinished(name.rpartition("/")[2])}
+        return {name: state.st_size for name, state in self._files(prefix, _is_finished)}
 
     def last_change(self, prefix: str) -> float | None:
         return max((state.st_mtime for _, state in self._files(prefix)), default=None)
@@ -400,7 +360,7 @@ class LocalDisk(Folders):
         refused where it is used.
         """
         try:
-            with self.opened(prefix) as folder, os.scandir(folder) as entries:
+            with self._opened(prefix) as folder, os.scandir(folder) as entries:
                 return [
                     entry.name
                     for entry in entries
@@ -429,6 +389,45 @@ class LocalDisk(Folders):
         with self.open(name):
             pass
         yield self.path(name)
+
+
+def _link_refused(place: str) -> StorageError:
+    return StorageError(
+        f"{place}, and none is followed inside an output or a work area; remove the link (not what it points at), "
+        "then run again"
+    )
+
+
+def _raise_unless_missing(error: OSError) -> None:
+    if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        raise error
+
+
+def _is_link(folder: int, last: str) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(last, dir_fd=folder, follow_symlinks=False).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _tighten(handle: int, path: str) -> None:
+    mode = stat.S_IMODE(os.fstat(handle).st_mode)
+    if not mode & _OTHERS:
+        return
+    with contextlib.suppress(PermissionError):
+        os.fchmod(handle, mode & ~_OTHERS)
+    if os.fstat(handle).st_mode & _OTHERS:
+        raise StorageError(
+            f"{path} holds private rows but is open to others, and this user may not change that; give the work area "
+            "a folder of this user's own, on a disk that keeps rights"
+        )
+
+
+def _tighten_root(handle: int) -> None:
+    """Take back rights to the root, too, where nothing lies in it but ours; else it is somebody's folder, and stays."""
+    if os.fstat(handle).st_mode & _OTHERS and set(os.listdir(handle)) <= {RUNS, AUDIT, PROBES, SERIES}:
+        with contextlib.suppress(PermissionError):  # what lies in it is closed to others all the same
+            os.fchmod(handle, stat.S_IMODE(os.fstat(handle).st_mode) & ~_OTHERS)
 
 
 def _write(file: BinaryIO, chunks: Iterable[bytes]) -> tuple[str, int]:

@@ -20,12 +20,9 @@ from microagg_core.extras import how_to_install
 from microagg_core.store.urls import is_local, shown
 
 _NO_CREDENTIALS = {
-    "NoCredentialsError",
-    "PartialCredentialsError",
-    "CredentialRetrievalError",
-    "ProfileNotFound",
-}
-_TOKEN_OVER = {"TokenRetrievalError", "UnauthorizedSSOTokenError", "SSOTokenLoadError"}
+    "NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "ProfileNotFound",
+    "TokenRetrievalError", "UnauthorizedSSOTokenError", "SSOTokenLoadError",
+}  # fmt: skip
 _NO_ANSWER = {
     "EndpointConnectionError", "ConnectionClosedError", "ConnectTimeoutError", "ReadTimeoutError",
     "HTTPClientError", "ProxyConnectionError", "ResponseStreamingError", "IncompleteReadError",
@@ -86,7 +83,7 @@ def _named(error: BaseException, names: set[str]) -> bool:
 
 
 def _of_the_store(error: BaseException, code: str | None, where: str) -> StorageError | None:
-    if _named(error, _NO_CREDENTIALS | _TOKEN_OVER):
+    if _named(error, _NO_CREDENTIALS):
         return StorageError(
             f"{where}: no usable credentials were found; give them to every worker by its environment, profile or role"
         )

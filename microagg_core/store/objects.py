@@ -76,7 +76,6 @@ class Store:
 
     @property
     def folder(self) -> Path | None:
-        """Find the folder on this machine's disk; None of a remote store."""
         return Path(local_path(self.url)) if is_local(self.url) and "::" not in self.url else None
 
     @property

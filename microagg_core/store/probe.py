@@ -18,8 +18,6 @@ from microagg_core.store.urls import is_local
 
 @dataclass(frozen=True)
 class StoreProbe:
-    """Rights and speed of a store."""
-
     #: Whether an object that is there is left as it is by who would create it.
     creates_once: bool
     #: What it took to write a megabyte there, and to read it again.
@@ -30,7 +28,6 @@ class StoreProbe:
 
 
 def probe_store(store: Store) -> StoreProbe:
-    """Write, create and read objects in a folder of their own, and remove them."""
     folder = f"{PROBES}/{uuid.uuid4().hex}"
     try:
         out, back = seconds_for_a_megabyte(store, folder)

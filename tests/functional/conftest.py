@@ -19,6 +19,8 @@ def dask_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskClust
 
 
 @pytest.fixture
-def project(tmp_path: Path, dask_cluster: DaskCluster) -> Project:
-    """An empty folder, with a spec that uses the session's cluster."""
-    return Project(tmp_path, {"address": dask_cluster.address})
+def project(tmp_path: Path, request: pytest.FixtureRequest) -> Project:
+    """An empty folder, with a spec that uses the session's cluster, or none where the module has CLUSTER = "none"."""
+    if getattr(request.module, "CLUSTER", "") == "none":
+        return Project(tmp_path, "none")
+    return Project(tmp_path, {"address": request.getfixturevalue("dask_cluster").address})

@@ -21,7 +21,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,9 @@ class Tab:
     """A page of a browser, spoken to over the browser's own protocol."""
 
     socket: ClientConnection
+    patience: float = _ANSWER_SECONDS
+    #: What it is told besides answers.
+    events: list[dict[str, Any]] = field(default_factory=list)
     _number: int = 0
 
     def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
@@ -78,9 +81,10 @@ class Tab:
         self._number += 1
         self.socket.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
         while True:
-            answer: dict[str, Any] = json.loads(self.socket.recv(timeout=_ANSWER_SECONDS))
-            if answer.get("id") == self._number:
-                return dict(answer["result"])
+            message: dict[str, Any] = json.loads(self.socket.recv(timeout=self.patience))
+            if message.get("id") == self._number:
+                return dict(message["result"])
+            self.events.append(message)
 
     def value(self, expression: str) -> Any:
         return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")

@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import argparse
 import base64
-import json
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from prefect_pages import Browser, Tab, browser
 from websockets.sync.client import connect as connect_socket
@@ -83,20 +81,8 @@ _TROUBLES = """
 _LOADED = "(() => { const n = performance.getEntriesByType('navigation')[0]; return n && n.loadEventEnd / 1000; })()"
 
 
-@dataclass
 class ListeningTab(Tab):
-    """A page of a browser that keeps what it is told besides answers."""
-
-    events: list[dict[str, Any]] = field(default_factory=list)
-
-    def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
-        self._number += 1
-        self.socket.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
-        while True:
-            message: dict[str, Any] = json.loads(self.socket.recv(timeout=_ANSWER_SECONDS))
-            if message.get("id") == self._number:
-                return dict(message["result"])
-            self.events.append(message)
+    """A page of a browser that is asked for what it was told besides answers."""
 
     def loaded(self) -> float:
         """How long the page took until it was there, in seconds."""
@@ -128,7 +114,7 @@ def opened(chromium: Browser, url: str, width: int, medium: str = "") -> Iterato
     """A page in a window of a width, listened to from the start, closed at the end."""
     fresh = chromium._tell("PUT", "new?about:blank")
     with connect_socket(fresh["webSocketDebuggerUrl"], max_size=None) as socket:
-        tab = ListeningTab(socket)
+        tab = ListeningTab(socket, _ANSWER_SECONDS)
         for what in ("Network", "Log", "Runtime", "Page"):
             tab.ask(f"{what}.enable")
         size = {"width": width, "height": _HEIGHT, "deviceScaleFactor": 1, "mobile": False}

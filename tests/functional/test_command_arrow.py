@@ -10,10 +10,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.feather
-import pytest
 from command_line import AGAIN, Project
 from recount import Expected, check_release
 
+CLUSTER = "none"  # releases are made by the process that is called
 ROLES = {
     "identifiers": ["who"],
     "quasi_identifiers": ["x", "height", "born"],
@@ -22,12 +22,6 @@ ROLES = {
 }
 EXPECTED = Expected(3, ["x", "height", "born"], ["place"], ROLES["confidential"])
 ACKNOWLEDGE = {"nearly_unique": ["tag"], "fixes_quasi_identifier": []}
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    """A folder whose releases are made by the process that is called."""
-    return Project(tmp_path, "none")
 
 
 def people(n: int = 240) -> pa.Table:

@@ -6,7 +6,6 @@ import csv
 import datetime as dt
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,15 +17,10 @@ from recount import Expected, check_release, mean_of
 
 from covering import share
 
+CLUSTER = "none"  # releases are made by the process that is called
 N = 60
 UNIQUE = {"nearly_unique": ["tag"]}
 _numbers = np.random.default_rng(0).integers(0, 40, N)
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    """A project whose releases this process makes: columns and files are no matter of workers."""
-    return Project(tmp_path, "none")
 
 
 def _whole(kind: pa.DataType, factor: int = 1, start: int = 0) -> pa.Array:

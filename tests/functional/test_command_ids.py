@@ -77,7 +77,7 @@ def test_a_ledger_from_before_the_form_goes_on_by_text(tmp_path: Path) -> None:
     """Everybody of it is found, as ids come as they did; and a run refuses to tell them apart by spelling later."""
     project = a_series(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("microagg_core.series.matching.units_of", lambda ids, key, _: units_of(ids, key, "text"))
+        patch.setattr("microagg_core.series.match.units_of", lambda ids, key, _: units_of(ids, key, "text"))
         night(project, range(N), lambda i: f"P{i}", 0)
     document = project.work / "series" / "people" / LedgerLayout(0).generation()
     content = json.loads(document.read_text())

@@ -15,14 +15,9 @@ from microagg_core.spec.loading import load_spec
 from microagg_core.store.objects import Store
 from servers.s3_server import Place
 
+CLUSTER = "none"  # releases are made by the process that is called
 REFERENCE = Path(__file__).resolve().parents[1] / "reference" / "data"
 ROLES = ("identifiers", "quasi_identifiers", "blocking", "confidential", "drop")
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    """A folder without workers: init reads by itself."""
-    return Project(tmp_path, "none")
 
 
 def eia(project: Project, name: str, **options: object) -> pd.DataFrame:

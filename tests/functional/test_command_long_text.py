@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,15 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from command_line import Project
 
+CLUSTER = "none"  # releases are made by the process that is called
 ROLES = {"quasi_identifiers": ["x", "y"], "confidential": ["note"]}
 MEANT = {"acknowledge": {"nearly_unique": ["note"], "free_text": ["note"]}}
 MOST = 64 * 1024
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    """A folder whose releases are made by the process that is called."""
-    return Project(tmp_path, "none")
 
 
 def people(notes: Any) -> pa.Table:

@@ -15,14 +15,9 @@ import pytest
 import yaml
 from command_line import Project, after_stage, call_command, run_command
 
+CLUSTER = "none"  # releases are made by the process that is called
 ROLES = {"quasi_identifiers": ["x"], "blocking": ["place"], "confidential": ["code"]}
 N = 2000
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    """A folder whose releases are made by the process that is called."""
-    return Project(tmp_path, "none")
 
 
 def people(n: int = 300) -> pa.Table:

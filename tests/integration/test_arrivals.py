@@ -16,7 +16,7 @@ from microagg_core.errors import DataError, MicroaggError
 from microagg_core.release.records import MARKS
 from microagg_core.release.step import Receipt
 from microagg_core.release.steps.cuts import COUNT_LEAVES
-from microagg_core.series.matching import ARRIVAL, CLOSED, MARK, WAITED, marks_of, take_part
+from microagg_core.series.match import ARRIVAL, CLOSED, MARK, WAITED, marks_of, take_part
 from releasing.runs import Release, data_digests, released_table, run_stages, start, write_release
 
 Codes = list[np.ndarray[Any, Any]]

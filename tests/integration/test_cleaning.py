@@ -58,10 +58,17 @@ def test_what_failed_goes_when_its_time_is_up(tmp_path: Path) -> None:
     assert list((tmp_path / "work").rglob("*")) == []
 
 
-def test_a_run_that_says_nothing_counts_as_alive_for_an_hour(tmp_path: Path) -> None:
+def test_a_run_that_says_nothing_counts_as_alive_for_an_hour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = spec_of(tmp_path, 0)
     Running().begin(Run(work_store(spec), "killed"))
     assert clean_work(spec, False, now() + 50 * MINUTE) == (0, 1)
+
+    def of_somebody_else(*_: object) -> None:
+        raise PermissionError
+
+    with monkeypatch.context() as others:
+        others.setattr("os.kill", of_somebody_else)
+        assert clean_work(spec, False, now() + 50 * MINUTE) == (0, 1)
     failed(spec)
     assert clean_work(spec, False, now() + 50 * MINUTE) == (1, 1)
     assert clean_work(spec, False, now() + 70 * MINUTE) == (1, 0)

@@ -163,8 +163,7 @@ def test_columns_that_add_up(tmp_path: Path, rng: np.random.Generator) -> None:
     run_stages(surveyed(tmp_path / "both", frame, quasi, acknowledge={**everything, **both}), "plan")
 
 
-@pytest.mark.parametrize("text", [False, True])
-@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize(("missing", "text"), [(0.3, False), (0.3, True)])
 def test_missing_numbers_and_numbers_as_text(
     missing: float, text: bool, tmp_path: Path, rng: np.random.Generator
 ) -> None:
@@ -184,7 +183,7 @@ def test_a_copy_that_is_acknowledged_as_nearly_unique(tmp_path: Path, rng: np.ra
     assert "'copy' fixes the quasi-identifier 'x': it explains 100 %" in message
 
 
-@pytest.mark.parametrize("form", [np.log, lambda x: 1 / x, lambda x: x.rank(), lambda x: x**5])
+@pytest.mark.parametrize("form", [lambda x: 1 / x, lambda x: x**5])
 def test_the_order_is_as_good_as_the_value(form: Any, tmp_path: Path, rng: np.random.Generator) -> None:
     frame = pd.DataFrame({"income": rng.lognormal(10, 1, N), "age": rng.integers(0, 90, N)})
     frame["score"] = form(frame["income"])
@@ -249,8 +248,9 @@ def nearest_branch(below: pd.Series, period: float, mean: pd.Series) -> pd.Serie
     return below + period * ((mean - below) / period).round()
 
 
-@pytest.mark.parametrize(("name", "period"), [("income", 10_000), ("born", 365), ("postcode", 100)])
-@pytest.mark.parametrize("as_text", [False, True])
+@pytest.mark.parametrize(
+    ("name", "period", "as_text"), [("income", 10_000, False), ("born", 365, True), ("postcode", 100, False)]
+)
 def test_digits_and_days_that_complete_a_mean(
     name: str, period: int, as_text: bool, tmp_path: Path, rng: np.random.Generator
 ) -> None:
@@ -268,7 +268,7 @@ def test_digits_and_days_that_complete_a_mean(
     run_stages(surveyed(tmp_path / "a", frame, quasi, acknowledge={**meant, "completes_mean": ["below"]}), "plan")
 
 
-@pytest.mark.parametrize("form", ["distance from the median", 0.95, 0.85, 0.57])
+@pytest.mark.parametrize("form", ["distance from the median", 0.95, 0.57])
 def test_distances_and_copies_of_some_complete_a_mean(
     form: str | float, tmp_path: Path, rng: np.random.Generator
 ) -> None:
@@ -289,7 +289,7 @@ def test_distances_and_copies_of_some_complete_a_mean(
             assert found["completes_mean"].share - found["completes_mean"].by_chance > 0.4
 
 
-@pytest.mark.parametrize("n", [60, 300, N])
+@pytest.mark.parametrize("n", [60, N])
 def test_columns_that_complete_nothing(n: int, tmp_path: Path, rng: np.random.Generator) -> None:
     """Chance, categories, and numbers that go with an income as closely as others do."""
     frame = registered(rng)[:n]
@@ -335,11 +335,10 @@ def test_dates_booleans_and_decimals_are_numbers(tmp_path: Path, rng: np.random.
     assert fixing == {("admitted",), ("text",)}
 
 
-@pytest.mark.parametrize("n_parts", [1, 7])
-def test_figures_are_the_same_however_the_input_is_cut(n_parts: int, tmp_path: Path, rng: np.random.Generator) -> None:
+def test_figures_are_the_same_however_the_input_is_cut(tmp_path: Path, rng: np.random.Generator) -> None:
     frame = incomes(rng)
     frame["level"] = pd.cut(frame["age"], 6, labels=False)
-    found = disclosed(tmp_path, frame, ["age", "gross"], n_parts=n_parts)
+    found = disclosed(tmp_path, frame, ["age", "gross"], n_parts=7)
     twin = disclosed(tmp_path / "twin", frame, ["age", "gross"], n_parts=3)
     assert [(*what([one])[0], one.quasi_identifiers) for one in found] == [
         (*what([one])[0], one.quasi_identifiers) for one in twin

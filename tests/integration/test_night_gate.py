@@ -17,7 +17,7 @@ from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.errors import GateError, MicroaggError
 from microagg_core.release.records import MARKS
 from microagg_core.release.steps.candidate import CANDIDATE
-from microagg_core.series.matching import ARRIVAL, CLOSED, CODE, marks_of
+from microagg_core.series.match import ARRIVAL, CLOSED, CODE, marks_of
 from microagg_flows import stages
 from microagg_flows.progress import Silence
 from microagg_flows.release import Release

@@ -93,8 +93,7 @@ def test_the_attack_of_homogeneous_groups_succeeds_without_and_fails_with_distin
     assert manifest_of(release).protect == {"diagnosis": ProtectEntry(distinct=2)}
 
 
-@pytest.mark.parametrize("algorithm", ["mdav", "v_mdav", "mst", "best"])
-@pytest.mark.parametrize("refine", ["off", "fast"])
+@pytest.mark.parametrize(("algorithm", "refine"), [("mdav", "off"), ("best", "fast"), ("mst", "fast")])
 def test_any_algorithm_and_refinement_holds_all_demands(tmp_path: Path, algorithm: str, refine: str) -> None:
     protect = {"income": {"t": 0.3, "distinct": 3}, "*": {"distinct": 2}}
     release = made(

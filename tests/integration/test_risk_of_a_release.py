@@ -77,6 +77,11 @@ def test_it_is_the_same_however_the_input_is_cut(tmp_path: Path) -> None:
     assert one.pop("manifest") != three.pop("manifest")  # it was made at another time
     assert one == three
     assert one["linkage"]["asked"] == one["records"] == 900
+    # Another effort is no other release.
+    path = cuts[1] / "release.yaml"
+    path.write_text(path.read_text() + "risk: full\n")
+    again = run_stages(start(path), "survey")
+    assert again.published is not None and again.published.already
 
 
 def test_of_a_large_release_some_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,6 +104,8 @@ def test_off_asks_nobody_and_still_counts_groups(tmp_path: Path) -> None:
     assert figures["linkage"] == figures["intervals"] == {"asked": 0}
     assert figures["sizes"]["smallest"] >= 3 and figures["inference"]["note"]["by_chance"] > 0
     assert figures["uniqueness"] == {"before": None, "after": 0.0}
+    measured = risk_of_release(load_spec(str(tmp_path / "release.yaml")), None, Silence())[1]
+    assert (measured["measured"], measured["linkage"]["asked"]) == ("full", 900)
 
 
 def test_missing_values_and_merged_labels(tmp_path: Path) -> None:
@@ -110,21 +117,13 @@ def test_missing_values_and_merged_labels(tmp_path: Path) -> None:
     assert 0 < figures["linkage"]["expected_correct"] <= 1 / 3
 
 
-def test_it_does_not_decide_what_is_released(tmp_path: Path) -> None:
-    """Another effort is no other release."""
-    path = write_release(tmp_path, [pa.Table.from_pandas(frame(), preserve_index=False)], **ACKNOWLEDGED)
-    run_stages(start(path))
-    path.write_text(path.read_text() + "risk: full\n")
-    again = start(path)
-    run_stages(again, "survey")
-    assert again.published is not None and again.published.already
-
-
 def test_the_audit_is_asked_first_then_the_release_is_made_again(tmp_path: Path) -> None:
     run(tmp_path, frame())
     spec, first = str(tmp_path / "release.yaml"), kept(tmp_path)
     before = {path: path.read_bytes() for path in (tmp_path / "output").rglob("*") if path.is_file()}
     assert risk_of_release(load_spec(spec), None, Silence())[1] == first
+    (audit(tmp_path) / "risk.json").write_text(json.dumps({**first, "manifest": "0" * 64}))
+    assert risk_of_release(load_spec(spec), None, Silence())[1]["manifest"] == first["manifest"]
     for name in ("risk.json", "risk-labels.parquet"):
         (audit(tmp_path) / name).unlink()
     manifest, again = risk_of_release(load_spec(spec), str(tmp_path / "output"), Silence())
@@ -134,19 +133,6 @@ def test_the_audit_is_asked_first_then_the_release_is_made_again(tmp_path: Path)
     assert before == {path: path.read_bytes() for path in (tmp_path / "output").rglob("*") if path.is_file()}
     assert not list((tmp_path / "work").rglob("risk-*/**/*.slices"))
     assert {path.name for path in (tmp_path / "work").iterdir()} <= {"audit", "series", "runs"}
-
-
-def test_a_release_that_asked_nobody_is_measured_in_full(tmp_path: Path) -> None:
-    run(tmp_path, frame(), risk="off")
-    figures = risk_of_release(load_spec(str(tmp_path / "release.yaml")), None, Silence())[1]
-    assert (figures["measured"], figures["linkage"]["asked"]) == ("full", 900)
-
-
-def test_figures_of_another_manifest_are_not_taken(tmp_path: Path) -> None:
-    run(tmp_path, frame())
-    path = audit(tmp_path) / "risk.json"
-    path.write_text(json.dumps({**kept(tmp_path), "manifest": "0" * 64}))
-    assert risk_of_release(load_spec(str(tmp_path / "release.yaml")), None, Silence())[1]["manifest"] != "0" * 64
 
 
 def test_what_comes_out_otherwise_is_refused(tmp_path: Path) -> None:

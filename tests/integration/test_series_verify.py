@@ -275,9 +275,9 @@ def test_no_name_and_no_document_holds_a_unit(on_disk: Ledger) -> None:
 
 
 def test_a_unit_takes_at_most_40_bytes_and_one_that_survives_none(on_disk: Ledger) -> None:
-    table = units(200_000, n_columns=3, k=5)
+    table = units(50_000, n_columns=3, k=5)
     head = make_night(on_disk, table, smallest_trace=5)
-    assert head.n_ranges == 1 and head.n_bytes / 200_000 <= 40
+    assert head.n_ranges == 1 and head.n_bytes / 50_000 <= 40
     found = status_of(on_disk)
     assert found is not None and 30 < found.bytes_per_unit <= 40
     changed = with_value(table, 0, row=1)

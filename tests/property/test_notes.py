@@ -19,7 +19,7 @@ from microagg_core.inspect.check import Check
 from microagg_core.inspect.contract import InputBatch, Promise, ReleasedFile
 from microagg_core.inspect.demand import Demand, Protection
 from microagg_core.inspect.distributions import Distribution
-from microagg_core.inspect.gate import Inspected, PartNotes, make_checks, note_file, notes_from_bytes, notes_to_bytes
+from microagg_core.inspect.gate import Inspected, make_checks, note_batch, note_file, notes_from_bytes, notes_to_bytes
 from microagg_core.inspect.notes import Notes, total
 from microagg_core.spec.columns import Column, FileSchema
 
@@ -30,7 +30,7 @@ SCHEMA = FileSchema(
     tuple(Column(name, kind, role) for (name, kind), role in zip(COLUMNS.items(), ROLES, strict=True)),
     (Column("town", pa.string(), "blocking"),),
     KINDS,
-    tuple(COLUMNS.values()),
+    pa.schema(COLUMNS),
 )
 PROTECTION = Protection((Demand("note", 2, inference=0.9), Demand("income", t=0.9)), 1.0)
 N, TOWNS, N_PARTS = 180, 3, 4
@@ -72,13 +72,13 @@ def file_of(promise: Promise, table: pa.Table, masked: pa.Table, rows: Ints, num
 
 
 def part_of(promise: Promise, table: pa.Table, part: int, n_batches: int) -> Notes:
-    notes = PartNotes()
+    notes = Notes()
     for rows in np.array_split(np.flatnonzero(np.arange(N) % N_PARTS == part), n_batches):
         batch = table.take(rows)
         came = tuple(batch[kind.name].combine_chunks() for kind in KINDS)
         values = tuple(kind.ticks(column)[0] for kind, column in zip(KINDS, came, strict=True))
-        notes.add(InputBatch(promise, part, rows, batch, came, values))
-    return notes_from_bytes(notes_to_bytes(notes.finished()))
+        notes = note_batch(notes, InputBatch(promise, part, rows, batch, came, values))
+    return notes_from_bytes(notes_to_bytes(notes))
 
 
 def judged(promise: Promise, files: Sequence[Notes], parts: Sequence[Notes]) -> list[Check]:

@@ -22,7 +22,7 @@ from microagg_core.inspect.risk.tables import exposure_of, measure_risk
 from twins import naive_risk
 from twins.naive_distances import naive_distances
 
-SEEDS = range(6)
+SEEDS = range(3)
 LABELS = ["town", "block"]
 
 
@@ -46,12 +46,9 @@ def tables(seed: int, p: int = 3) -> tuple[pd.DataFrame, pd.DataFrame, list[str]
     return before, after, names
 
 
-@pytest.mark.parametrize("few", [0, 10**6], ids=["tree", "compared"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_links_are_those_of_every_record_against_every_other(
-    seed: int, few: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _count_as_few(few, monkeypatch)
+def test_links_are_those_of_every_record_against_every_other(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    _count_as_few(seed % 2 * 10**6, monkeypatch)
     before, after, names = tables(seed)
     linkage = measure_risk(before, after, names, blocking=LABELS, seed=seed)["linkage"]
     assert [tuple(one["knows"]) for one in linkage["intruders"][:: len(NOISES)]] == [

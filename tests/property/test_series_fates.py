@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from covering import examples
 from microagg_core.arrays import Ints, Pairs, UInt64s
 from microagg_core.errors import InternalError
-from microagg_core.series.atoms import regrouped, traces_of
-from microagg_core.series.digests import ABSENT
+from microagg_core.series.atoms import traces_of
 from microagg_core.series.fates import Fate, Fates, decide, drawn_decoys, held_back
 from microagg_core.series.night import Night
 from microagg_core.series.units import NO_ATOM, State
@@ -389,31 +388,9 @@ def test_without_change_k_one_change_is_told_by_two_sums() -> None:
     assert solved > 10
 
 
-@pytest.mark.parametrize("k", [3, 5])
-def test_a_unit_that_moves_between_atoms_is_seen(k: int) -> None:
-    before = [1] * k + [2] * k
-    after = [2, *before[1:]]
-    atoms = regrouped(np.array(before, dtype=np.uint64), np.array(after, dtype=np.uint64), 1)
-    assert np.unique(atoms, return_counts=True)[1].min() == 1
-    assert weakest_cut(pairs_of(before), pairs_of(after), k) == 1
-
-
-def test_absent_is_no_class_of_a_small_number() -> None:
-    assert (pairs_of([0]) == ABSENT).all() and not (pairs_of(list(range(1, 50))) == ABSENT).all(axis=1).any()
-
-
 def test_two_atoms_of_one_class_are_counted_one_by_one() -> None:
     """Should one of them vanish later, what is left of the class is one change of the other."""
     changed = np.array([[True], [False], [True], [False]])
     without = np.zeros(2, dtype=np.bool_)
     assert held_back(np.array([0, 0, 1, 1]), changed, without, k=2).all()
     assert not held_back(np.array([0, 0, 0, 0]), changed, without, k=2).any()
-
-
-def test_nothing_of_nobody() -> None:
-    none = np.zeros(0, dtype=np.int64)
-    fates = decide(none, none, none.astype(np.bool_), "decoys", 2)
-    assert len(fates.code) == len(fates.decoys) == len(drawn_decoys(none, none, none.astype(np.uint64), 1)) == 0
-    without = np.zeros(3, dtype=np.bool_)
-    assert held_back(none, np.zeros((0, 2), dtype=np.bool_), without, 2).shape == (3, 2)
-    assert held_back(none, np.zeros((0, 0), dtype=np.bool_), without, 2).shape == (3, 0)

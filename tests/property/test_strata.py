@@ -184,8 +184,8 @@ def test_partitions_are_filled_one_block_after_the_other(blocks: list[tuple[int,
     assert pack_blocks(seconds, n_bytes).tolist() == expected
 
 
-@examples(25)
-@given(st.integers(0, 2**32 - 1), st.lists(st.sampled_from([0, 3, 900, 6000, 20_000]), min_size=1, max_size=4))
+@examples(10)
+@given(st.integers(0, 2**32 - 1), st.lists(st.sampled_from([0, 3, 900, 6000]), min_size=1, max_size=4))
 def test_keys_come_to_the_same_counts_however_they_are_cut(seed: int, sizes: list[int]) -> None:
     rng = np.random.default_rng(seed)
     parts = []

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from soak import judge, processes
 from soak.case import Case, MissedError
 from soak.data import Configuration
@@ -42,8 +44,8 @@ class Verdict:
     outcome: str
     configuration: str
     through_prefect: bool
-    did: list[str]
-    ends: list[str]
+    did: list[str] = field(default_factory=list)
+    ends: list[str] = field(default_factory=list)
     wrongs: list[str] = field(default_factory=list)
     seconds: float = 0.0
     #: The share of all tasks that the re-run found done.
@@ -56,22 +58,6 @@ class Verdict:
         reused = f", {100 * self.reused:.0f} % used again" if self.reused is not None else ""
         did = ", ".join(self.did)
         return f"{self.outcome:<18} {self.kind} ({self.configuration}, {how}; {did}){reused} {self.seconds:.0f} s"
-
-
-class _Draw:
-    """What the seed decides of a case: what is released and how, and all that the kind draws after that."""
-
-    def __init__(self, kind: Kind, seed: int) -> None:
-        self.kind, self.seed = kind, seed
-        self.random = random.Random(f"{seed} {kind.name}")
-        self.configuration = self.random.choice(kind.configurations)
-        drawn = self.random.random() < _SHARE_THROUGH_PREFECT
-        self.through_prefect = drawn if kind.through_prefect is None else kind.through_prefect
-
-    def verdict(self) -> Verdict:
-        """Make a verdict that says nothing yet."""
-        kind, configuration = self.kind, self.configuration.name
-        return Verdict(kind.name, kind.family, self.seed, MISSED, configuration, self.through_prefect, [], [])
 
 
 @dataclass
@@ -101,34 +87,42 @@ class Campaign:
                 if time.monotonic() > deadline or (cases is not None and n_cases >= cases):
                     return
                 n_cases += 1
-                draw = _Draw(kind, seed + turn)
-                if draw.configuration not in self.references.made:
-                    yield self._kept(self._undisturbed(draw.configuration))
-                yield self._kept(self._judged(draw))
+                for verdict in self._verdicts_of(kind, seed + turn):
+                    self.verdicts.append(verdict)
+                    yield verdict
             turn += 1
 
-    def _kept(self, verdict: Verdict) -> Verdict:
-        self.verdicts.append(verdict)
-        return verdict
+    def _verdicts_of(self, kind: Kind, seed: int) -> Iterator[Verdict]:
+        """Run one case; what is wrong without any fault is said once, and not held against those after it."""
+        draw = random.Random(f"{seed} {kind.name}")
+        configuration = draw.choice(kind.configurations)
+        drawn = draw.random() < _SHARE_THROUGH_PREFECT
+        through_prefect = drawn if kind.through_prefect is None else kind.through_prefect
+        if configuration not in self.references.made:
+            wrongs = list(self.references.of(configuration).wrongs)
+            outcome = WRONG if wrongs else SURVIVED
+            yield Verdict(UNDISTURBED, "", 0, outcome, configuration.name, False, wrongs=wrongs)
+        verdict = Verdict(kind.name, kind.family, seed, MISSED, configuration.name, through_prefect)
+        self._judged(kind, draw, configuration, verdict)
+        yield verdict
 
-    def _undisturbed(self, configuration: Configuration) -> Verdict:
-        """Say once what is wrong without any fault; it is not held against every case after it."""
-        reference = self.references.of(configuration)
-        verdict = Verdict(UNDISTURBED, "", 0, SURVIVED, configuration.name, False, [], [], list(reference.wrongs))
-        verdict.outcome = WRONG if verdict.wrongs else SURVIVED
-        verdict.seconds, verdict.folder = reference.seconds, str(self.references.folder)
-        return verdict
-
-    def _judged(self, draw: _Draw) -> Verdict:
-        """Run one case from its beginning to its verdict; a wrong one keeps its folder."""
-        start, verdict = time.monotonic(), draw.verdict()
-        folder = self.folder / f"{draw.kind.name}-{draw.seed}"
+    def _judged(self, kind: Kind, draw: random.Random, configuration: Configuration, verdict: Verdict) -> None:
+        """Carry a case from its beginning to its verdict; a wrong one keeps its folder."""
+        start, folder = time.monotonic(), self.folder / f"{kind.name}-{verdict.seed}"
         shutil.rmtree(folder, ignore_errors=True)
         try:
             with ExitStack() as undo, _limit():
-                self._carry_out(self._case(draw, folder, undo), verdict)
-        except MissedError as missed:
-            verdict.did.append(str(missed))
+                site = Site(folder, configuration, self.references.kernels)
+                undo.callback(processes.end, site.mark, helpers=True)
+                reference = self.references.of(configuration)
+                site.take_input(reference.input)
+                bucket = self._faulty_bucket() if kind.in_bucket else None
+                if bucket is not None:
+                    bucket.serve(site, undo)
+                reader = Reader(site.output, _READ_EVERY * (1 + 3 * kind.in_bucket), allowed={reference.content})
+                prefect = verdict.through_prefect
+                case = Case(kind, site, draw, reference, self.references, prefect, reader, undo, bucket)
+                self._carry_out(case, verdict)
         except TooLongError:
             verdict.wrongs.append(f"the campaign gave up after {_MOST_SECONDS} s")
         except Exception:  # a trouble of the campaign's own: the record has it, and the next case is another
@@ -138,41 +132,26 @@ class Campaign:
         else:
             shutil.rmtree(folder, ignore_errors=True)
         verdict.seconds = time.monotonic() - start
-        return verdict
-
-    def _case(self, draw: _Draw, folder: Path, undo: ExitStack) -> Case:
-        """Prepare a fresh place with the input, and a reader at its output."""
-        reference = self.references.of(draw.configuration)
-        site = Site(folder, draw.configuration, self.references.kernels)
-        undo.callback(processes.end, site.mark, helpers=True)
-        site.take_input(reference.input)
-        bucket = self._faulty_bucket() if draw.kind.in_bucket else None
-        if bucket is not None:
-            bucket.serve(site, undo)
-        reader = Reader(site.output, _READ_EVERY * (1 + 3 * draw.kind.in_bucket), allowed={reference.content})
-        return Case(
-            draw.kind, site, draw.random, reference, self.references, draw.through_prefect, reader, undo, bucket
-        )
 
     def _carry_out(self, case: Case, verdict: Verdict) -> None:
         case.again, verdict.did = case.arguments(), case.did
         case.reader.start()
+        missed = False
         try:
             try:
                 case.kind.act(case)
-            except MissedError as missed:  # nothing struck, so all has to be as if nothing were
-                verdict.did.append(str(missed))
-                self._look_at_ends(case, verdict)
-                if not case.ended:
-                    return
-                undisturbed = not any(ended.killed for ended in case.ended) and not case.has_rivals
-                self._judge(case, verdict)
-                if undisturbed and verdict.outcome != SURVIVED:
-                    verdict.wrongs.append("nothing struck, and a command failed all the same")
-                verdict.outcome = MISSED
-                return
+            except MissedError as error:  # nothing struck, so all has to be as if nothing were
+                verdict.did.append(str(error))
+                missed = True
             self._look_at_ends(case, verdict)
+            if missed and not case.ended:
+                return
+            undisturbed = not any(ended.killed for ended in case.ended) and not case.has_rivals
             self._judge(case, verdict)
+            if missed and undisturbed and verdict.outcome != SURVIVED:
+                verdict.wrongs.append("nothing struck, and a command failed all the same")
+            if missed:
+                verdict.outcome = MISSED
         finally:
             case.reader.stop()
             verdict.ends = [f"exit {e.code}: {'; '.join(e.sentences())}" for e in case.ended]
@@ -255,19 +234,7 @@ def _limit() -> Iterator[None]:
 
 def table(verdicts: list[Verdict]) -> str:
     """Count by kind how often it survived, was resumed, went wrong or struck nothing, and what was used again."""
-    header = f"{'kind':<36}{'cases':>6}{'survived':>10}{'resumed':>9}{'wrong':>7}{'missed':>8}{'used again':>12}"
-    lines = [header, "-" * len(header)]
-    for name in dict.fromkeys(v.kind for v in sorted(verdicts, key=lambda v: (v.family, v.kind))):
-        lines.append(_row(name, [v for v in verdicts if v.kind == name]))
-    faults = [v for v in verdicts if v.kind != UNDISTURBED]
-    n_kinds = len({v.kind for v in faults if v.outcome != MISSED})
-    return "\n".join([*lines, "-" * len(header), _row(f"all {n_kinds} kinds that struck", faults)])
-
-
-def _row(name: str, verdicts: list[Verdict]) -> str:
-    count = {outcome: sum(v.outcome == outcome for v in verdicts) for outcome in (SURVIVED, RESUMED, WRONG, MISSED)}
-    shares = [v.reused for v in verdicts if v.reused is not None]
-    reused = f"{100 * sum(shares) / len(shares):.0f} %" if shares else ""
-    n_struck = len(verdicts) - count[MISSED]
-    ends = f"{count[SURVIVED]:>10}{count[RESUMED]:>9}{count[WRONG]:>7}{count[MISSED]:>8}"
-    return f"{name:<36}{n_struck:>6}{ends}{reused:>12}"
+    frame = pd.DataFrame([vars(verdict) for verdict in verdicts]).sort_values(["family", "kind"])
+    counts = pd.crosstab(frame["kind"], frame["outcome"], margins=True)
+    counts["share used again"] = frame.groupby("kind")["reused"].mean().round(2)
+    return str(counts.to_string())

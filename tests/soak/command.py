@@ -15,8 +15,9 @@ from pathlib import Path
 from soak.processes import as_from_a_terminal, is_busy
 
 COMMAND = str(Path(sys.executable).with_name("microagg"))
-#: Without a line and without work for so long, a command hangs; Prefect's longest pause between two tries is 60 s.
-IDLE_SECONDS = 75.0
+#: Without a line and without work for so long, a command hangs: a store that does not answer is asked for 90 s, and
+#: Prefect's longest pause between two tries is 60 s.
+IDLE_SECONDS = 110.0
 #: A wait that the command itself tells of every few seconds may be longer, but not for ever.
 TOLD_SECONDS = 300.0
 _TELLS = re.compile(r"nothing (?:new|was finished) for ")

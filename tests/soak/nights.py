@@ -16,6 +16,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -159,33 +160,25 @@ class Season:
     def _day(self, event: str) -> None:
         walk, churn = self.walk, self._churn()
         back = int(self.draw.integers(3))
-        if event == "night":
-            walk.night(**churn, back=back)
-        elif event == "replaced":
-            walk.replace(churn["move"])
-        elif event == "missed":
-            walk.missed(churn["come"], churn["leave"])
-            self.missed.append(walk.day)
-        elif event == "filled in":
-            walk.fill_in(walk.day - self.missed.pop())
-        elif event in ("backfill", "backfill dies"):
-            self._backfill(event.endswith("dies"), churn)
-        elif event == "erasure":
-            walk.forget(int(self.draw.integers(1, 4)), self._who())
-        elif event == "erasure dies":
-            self._erasure_dies()
-        elif event == "death":
-            self._death(churn)
-        elif event == "other ids":
+        if event == "missed":
+            self.missed.append(walk.day + 1)
+        happen: dict[str, Callable[[], object]] = {
+            "night": lambda: walk.night(**churn, back=back),
+            "replaced": lambda: walk.replace(churn["move"]),
+            "missed": lambda: walk.missed(churn["come"], churn["leave"]),
+            "filled in": lambda: walk.fill_in(walk.day - self.missed.pop()),
+            "backfill": lambda: self._backfill(False, churn),
+            "backfill dies": lambda: self._backfill(True, churn),
+            "erasure": lambda: walk.forget(int(self.draw.integers(1, 4)), self._who()),
+            "erasure dies": self._erasure_dies,
+            "death": lambda: self._death(churn),
+            "other mode": self._other_mode,
+        }
+        if event == "other ids":
             walk.ids_as(int(self.draw.integers(len(FORMS[self.case.family]))))
-            walk.night(**churn)
         elif event == "other k":
             walk.raise_k(self.case.k + 1)
-            walk.night(**churn)
-        elif event == "other mode":
-            self._other_mode()
-        else:
-            walk.night(**churn)
+        happen.get(event, lambda: walk.night(**churn))()
 
     def _other_mode(self) -> None:
         before = dict(self.walk.series or {})
@@ -314,7 +307,7 @@ def main() -> int:
         else:
             shutil.rmtree(folder / str(seed))
         if asked.json:
-            asked.json.write_text(json.dumps([asdict(v) for v in verdicts], indent=1))
+            asked.json.write_text(json.dumps([{**vars(v), "case": asdict(v.case)} for v in verdicts], indent=1))
     print(totals(verdicts))
     return 1 if any(v.wrong for v in verdicts) else 0
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -20,9 +18,6 @@ from microagg_core.blocks.cuts import (
     with_record_numbers,
 )
 from microagg_core.blocks.labels import label_of, parse_label
-from microagg_core.blocks.memory import PARTITION_BYTES
-from microagg_core.blocks.merging import merge_undersized
-from microagg_core.blocks.packing import assign_files, pack_blocks
 from microagg_core.blocks.plan import Outline
 from microagg_core.blocks.routes import SUPPRESSED, Routes, hash_keys
 from microagg_core.blocks.strata import StrataRules, plan_strata
@@ -36,63 +31,6 @@ VALUES = st.one_of(st.none(), st.text(alphabet="ab|\\N", max_size=4))
 @examples(100)
 def test_labels_read_back(values: list[str | None]) -> None:
     assert parse_label(label_of(values)) == values
-
-
-@given(st.lists(st.lists(VALUES, min_size=1, max_size=3, unique=True), min_size=2, max_size=2, unique_by=tuple))
-@examples(100)
-def test_labels_do_not_collide(lists: list[list[str | None]]) -> None:
-    assert label_of(lists[0]) != label_of(lists[1])
-
-
-KEYS = st.lists(
-    st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=20, unique=True
-)
-
-
-@given(KEYS, st.data(), st.integers(2, 6))
-@examples(300)
-def test_merging_reaches_k_and_gives_up_no_more_than_needed(
-    keys: list[tuple[int, ...]], data: st.DataObject, k: int
-) -> None:
-    keys = sorted(keys)
-    codes = np.array(keys)
-    rows = np.array(data.draw(st.lists(st.integers(1, 8), min_size=len(keys), max_size=len(keys))))
-    stratum, depth = merge_undersized(codes, rows, k)
-    sizes = np.bincount(stratum, weights=rows)
-    if rows.sum() >= k:
-        assert sizes.min() >= k
-    for number in range(len(depth)):
-        members = codes[stratum == number]
-        # The attributes that are said to be exact are exact.
-        assert len(np.unique(members[:, : depth[number]], axis=0)) == 1
-        if len(members) == 1:
-            assert depth[number] == 3
-        else:
-            # Nothing was given up without need: among the keys that share one attribute more, some group was below k.
-            deeper = codes[:, : depth[number] + 1]
-            groups = [rows[(deeper == m[: depth[number] + 1]).all(axis=1)].sum() for m in members]
-            assert depth[number] == 2 or min(groups) < k
-
-
-def test_merging_joins_the_smallest_sibling() -> None:
-    codes = np.array([[0, 0], [0, 1], [0, 2], [1, 0]])
-    stratum, depth = merge_undersized(codes, np.array([2, 9, 5, 7]), k=3)
-    assert stratum.tolist() == [0, 1, 0, 2]
-    assert depth.tolist() == [1, 2, 2]
-
-
-def test_merging_gives_up_the_last_but_one_where_the_last_is_not_enough() -> None:
-    codes = np.array([[0, 0], [0, 1], [1, 0], [1, 1], [2, 0]])
-    stratum, depth = merge_undersized(codes, np.array([1, 1, 9, 4, 9]), k=3)
-    assert stratum.tolist() == [0, 0, 1, 0, 2]
-    assert depth.tolist() == [0, 2, 2]
-
-
-def test_fixed_columns_are_never_given_up() -> None:
-    codes = np.array([[0, 0], [1, 0], [1, 1]])
-    stratum, depth = merge_undersized(codes, np.array([1, 2, 2]), k=3, fixed=1)
-    assert stratum.tolist() == [0, 1, 1]
-    assert depth.tolist() == [2, 1]
 
 
 def keys_table(rows: dict[tuple[str | None, ...], int]) -> pa.Table:
@@ -184,30 +122,6 @@ def test_small_leaves_go_back_to_their_sibling() -> None:
     assert np.bincount(route(pruned, X)).min() >= 8
     # Pairs are still too small, so they join once more.
     assert count_leaves(give_back_small(tree, np.full(leaves, 1), 3)) == leaves // 4
-
-
-def test_packing_keeps_order_and_limits() -> None:
-    rng = np.random.default_rng(0)
-    seconds, sizes = rng.exponential(3, 400), rng.integers(1, PARTITION_BYTES // 2, 400)
-    partition = pack_blocks(seconds, sizes)
-    assert np.all(np.diff(partition) >= 0) and np.all(np.diff(partition) <= 1)
-    for number in range(partition[-1] + 1):
-        assert sizes[partition == number].sum() <= PARTITION_BYTES
-
-
-@given(st.lists(st.integers(1, 40), min_size=1, max_size=30), st.integers(1, 20))
-@examples(100)
-def test_files_hold_their_limit_and_no_label_is_lost(rows: list[int], limit: int) -> None:
-    first, count = assign_files(np.array(rows), limit)
-    held: dict[int, int] = {}
-    for label, n in enumerate(rows):
-        assert count[label] == 1 or n > limit
-        for i in range(count[label]):
-            held[first[label] + i] = held.get(first[label] + i, 0) + (n if count[label] == 1 else 0)
-    assert max(held.values()) <= limit
-    assert sorted(held) == list(range(len(held)))
-    ends = [first[i] + count[i] for i in range(len(rows))]
-    assert all(a <= b for a, b in itertools.pairwise(ends))
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=9), st.data())

@@ -42,7 +42,7 @@ def in_pieces(values: np.ndarray, missing: np.ndarray, cuts: list[int]) -> PairM
     return PairMoments.sum_of([pair_moments(values[piece], missing[piece]) for piece in pieces])
 
 
-@pytest.mark.parametrize("p", [1, 2, 5, 12])
+@pytest.mark.parametrize("p", [1, 5])
 def test_correlations_are_those_of_pandas(p: int) -> None:
     values, missing = with_gaps(400, p)
     assert pair_moments(values, missing).correlations() == pytest.approx(as_pandas(values, missing), abs=1e-12)
@@ -86,7 +86,7 @@ def exact_correlation(x: np.ndarray, y: np.ndarray) -> float:
     return float(covariance) / math.sqrt(float(squares[0])) / math.sqrt(float(squares[1]))
 
 
-@pytest.mark.parametrize("spread", [1e-3, 1e-6, 1e-9, 1e-12])
+@pytest.mark.parametrize("spread", [1e-6, 1e-12])
 def test_common_records_far_from_the_mean_and_near_each_other(spread: float) -> None:
     """Three deviations from the file's mean, nearly equal: sums of squares about 0 would lose every digit."""
     rng = np.random.default_rng(1)

@@ -14,7 +14,7 @@ import pytest
 from microagg_core.group.headway import Headway, Progress, listening, only_for, working_on
 from microagg_flows.clusters.pool import Headways
 from microagg_flows.log import LogFormat, opened_log
-from microagg_flows.progress import Bar, Lines, LongBlocks
+from microagg_flows.progress import Bar, LongBlocks
 
 X = np.array([[-1.0], [1.0]])
 
@@ -47,17 +47,6 @@ def test_a_listener_is_told_every_few_seconds_and_of_the_best_so_far(clock: list
     assert heard == [Headway("annealing", 5.0, 2, 0.6, 25.0, 7)]
 
 
-def test_each_block_begins_anew(clock: list[float]) -> None:
-    heard: list[Headway] = []
-    with listening(heard.append):
-        for block in (1, 2):
-            with working_on(2, block):
-                Progress("annealing", X).report(block / 10)
-                clock[0] += 6.0
-                Progress("proving").report()
-    assert [(one.block, one.seconds, one.loss) for one in heard] == [(1, 6.0, pytest.approx(5.0)), (2, 6.0, 10.0)]
-
-
 def test_groups_that_are_only_a_means_tell_no_loss(clock: list[float]) -> None:
     heard: list[Headway] = []
     with listening(heard.append), working_on(2):
@@ -87,20 +76,6 @@ def test_of_several_long_blocks_the_longest_is_told(clock: list[float]) -> None:
     assert blocks.words(with_loss=False) == f"{words}; 2 more take long"
     clock[0] += 16.0
     assert blocks.words() == ""
-
-
-def test_lines_say_where_a_block_stands_now_and_then(clock: list[float]) -> None:
-    stream = io.StringIO()
-    lines = Lines(stream)
-    lines._what, lines._total, lines._done = "anonymize", 8, 3
-    lines.tell(headway(4, 6.0))
-    assert stream.getvalue() == ""
-    clock[0] += 11.0
-    lines.tell(headway(4, 17.0))
-    lines.tell(headway(5, 17.0))
-    assert stream.getvalue() == (
-        "anonymize: 3 of 8, block 4 of 1,000 records: annealing, 17 s, 50 %, the best groups so far lose 12.3 %\n"
-    )
 
 
 def test_a_bar_shows_where_a_block_stands() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from microagg_core.series import matching
-from microagg_core.series.matching import Likeness, likeness_of, words_of_range
+from microagg_core.series import match
+from microagg_core.series.match import Likeness, likeness_of, words_of_range
 
 GREATEST = 2**40 - 1
 
@@ -37,8 +37,7 @@ def alone(released: list[int]) -> int:
     return sum(n == 1 for i in range(4) for n in Counter(released[i::4]).values())
 
 
-@pytest.mark.parametrize("n_values", [2, 30, 300, 3_000, 60_000])
-@pytest.mark.parametrize("n_left", [3, 40, 400])
+@pytest.mark.parametrize(("n_values", "n_left"), [(2, 3), (30, 40), (300, 400), (3_000, 3), (60_000, 400)])
 def test_innocent_nights_are_not_mostly_alike(n_values: int, n_left: int) -> None:
     """Whoever arrives draws his values as everybody did: from few values or from many, half of them zeros or not."""
     draw = np.random.default_rng(n_values + n_left)
@@ -68,8 +67,8 @@ def test_a_sample_tells_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
     released, gone = list(range(40_000)), set(range(20_000))
     arrived = [*range(15_000), *range(50_000, 55_000)]
     exact = seen(released, gone, arrived)
-    monkeypatch.setattr(matching, "_MOST_WORDS", 4_000)
-    monkeypatch.setattr(matching, "_LEAST_WORDS", 1)
+    monkeypatch.setattr(match, "_MOST_WORDS", 4_000)
+    monkeypatch.setattr(match, "_LEAST_WORDS", 1)
     sampled = ranges(released, gone, arrived)
     assert sum(table.num_rows for table in sampled) < 9_000
     told = likeness_of(sampled, len(released), alone(released), GREATEST)

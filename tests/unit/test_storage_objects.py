@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+import subprocess
 from pathlib import Path
 from zlib import crc32
 
@@ -12,6 +13,7 @@ import pytest
 
 from microagg_core.errors import SpecError, StorageError, TransientStorageError
 from microagg_core.release.pieces import Piece, Range, read_pieces, read_ranges
+from microagg_core.store.disk import is_gone, this_process
 from microagg_core.store.failures import explained, explaining
 from microagg_core.store.objects import Store, canonical_json
 
@@ -175,3 +177,12 @@ def test_ranges_of_a_store_that_does_not_answer_are_asked_for_once(monkeypatch: 
         read_ranges(silent, [Range("object", 0, 1, 0, "scatter", 0)], crc32)
     with pytest.raises(TransientStorageError):
         read_pieces(silent, [Piece("object", 1, "", "scatter", 0, "scattered")])
+
+
+def test_only_a_process_that_is_certainly_not_there_is_gone() -> None:
+    surroundings = this_process().partition("-")[0]
+    (ended := subprocess.Popen(["true"])).wait()
+    assert is_gone(f"{surroundings}-{ended.pid}")
+    # Itself, one that another machine or container may have, and a number that no process of this system can have.
+    for mark in (this_process(), f"{'0' * 12}-{ended.pid}", f"{surroundings}-{10**30}"):
+        assert not is_gone(mark)

@@ -28,8 +28,6 @@ SMALL_ROWS = 200_000
 
 @dataclass(frozen=True)
 class WorkerRecord:
-    """Hold a worker's answers about itself, and why a release would not give it work."""
-
     #: From 1, in the order in which the scheduler names them.
     number: int
     #: Where it listens; empty for the process that was called.
@@ -95,7 +93,6 @@ def worker_records(cluster: Cluster, spec: ReleaseSpec, progress: Progress) -> l
 
 @contextmanager
 def executor_for(spec: ReleaseSpec, progress: Progress) -> Iterator[Executor]:
-    """Find workers for a release, while the block lasts."""
     cluster = cluster_for(spec)
     if not kind_of(cluster).on_this_machine:  # its machines compile for themselves
         with connect(cluster, spec, progress) as executor:

@@ -34,7 +34,6 @@ def hired(cluster: LocalSpec, progress: Progress) -> Iterator[Pool]:
 
 
 def _start(cluster: LocalSpec, folder: str, running: ExitStack) -> Client:
-    """Start a scheduler in this process, and workers in processes of their own."""
     try:
         _try_loopback()
         security = Security.temporary()  # type: ignore[no-untyped-call]

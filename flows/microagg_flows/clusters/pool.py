@@ -72,8 +72,6 @@ class Supply:
 
 @dataclass(frozen=True)
 class Pool:
-    """The workers of one scheduler."""
-
     client: Client
     #: Seconds for which there may be no worker.
     no_workers: float
@@ -371,7 +369,6 @@ class Headways:
                 self._heard.put(_headway(report))
 
     def read(self) -> Iterator[Headway]:
-        """Take the reports since the last time."""
         while True:
             try:
                 yield self._heard.get_nowait()

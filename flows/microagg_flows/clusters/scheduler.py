@@ -54,7 +54,6 @@ def worker_variables(wanted: Mapping[str, str]) -> dict[str, str]:
 
 
 def pause_share() -> float:
-    """Look up the share of its memory limit at which Dask pauses a worker."""
     return float(dask.config.get("distributed.worker.memory.pause") or 1.0)
 
 
@@ -85,7 +84,6 @@ class Refilling(Adaptive):
 
 
 def adapted(cluster: SpecCluster, wanted: StartedWorkers) -> None:
-    """Have a cluster keep as many workers as a spec wants."""
     cluster.adapt(
         Adaptive=Refilling, minimum=wanted.n_least, maximum=wanted.n_most, interval=_LOOK, wait_count=_IDLE_LOOKS
     )
@@ -103,7 +101,6 @@ def scheduler_options(host: str | None, security: Security) -> dict[str, Any]:
 
 
 def tls_settings(security: Security) -> Mapping[str, str]:
-    """Make settings of Dask with which a worker is let in."""
     role: dict[str, str] = security.get_tls_config_for_role("worker")  # type: ignore[no-untyped-call]
     return {
         "distributed.comm.require-encryption": "true",

@@ -59,7 +59,6 @@ class _Job(SLURMJob):
     said = ""
 
     async def start(self) -> None:
-        """Hand the job in."""
         for tries_left in reversed(range(_SUBMISSIONS)):
             try:
                 await super().start()  # type: ignore[no-untyped-call]
@@ -116,7 +115,6 @@ def _logs(wanted: Slurm) -> list[str]:
 
 
 def _environment(variables: Mapping[str, str], security: Security) -> Iterator[str]:
-    """Write lines of shell that give a worker its variables and certificates."""
     # A job has the variables of whoever hands it in; the private folder of this run is no place for it.
     here = shlex.quote(tempfile.gettempdir())
     yield f'if [ "${{TMPDIR:-}}" = {here} ]; then unset TMPDIR {LASTING_TMPDIR}; fi'

@@ -92,8 +92,6 @@ def _in_words(error: BaseException) -> str:
 
 
 class _Cluster(SpecCluster):
-    """Workers on a list of machines, in turn."""
-
     def __init__(self, wanted: Ssh, security: Security) -> None:
         self._wanted = wanted
         settings = dict(tls_settings(security))

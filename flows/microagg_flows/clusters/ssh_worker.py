@@ -39,7 +39,6 @@ async def work(wish: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Read what is wished, in one line, and do it."""
     wish = json.loads(sys.stdin.readline())
     os.environ.update(wish["environment"])
     with dask.config.set(wish["settings"]):

@@ -27,8 +27,6 @@ _MIB = 2**20
 
 @dataclass(frozen=True)
 class WorkerState:
-    """Hold what the scheduler knows of a worker."""
-
     address: str
     running: bool
     paused: bool

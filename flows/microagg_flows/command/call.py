@@ -156,8 +156,7 @@ def _ended(record: RunRecord) -> Iterator[None]:
     except typer.Exit as end:  # it has said on standard output what is wrong
         left, record.error = end, of_code(end.exit_code, f"microagg {record.command} found something wrong")
     except BaseException as error:
-        if not record.has_ended:
-            record.end(error)
+        record.end(error)
         # Where the release is out, the command line makes a note of it.
         if record.is_finished or not isinstance(error, Exception | KeyboardInterrupt):
             raise
@@ -166,8 +165,7 @@ def _ended(record: RunRecord) -> Iterator[None]:
         if log.is_all_there_is:
             raise SaidError(ending.exit_code) from None
         raise
-    if not record.has_ended:
-        record.end(None)
+    record.end(None)
     for trouble in filter(None, (record.note, *record.troubles)):
         log.write(LogLevel.warning, trouble)
         if not log.is_all_there_is:

@@ -31,8 +31,6 @@ def names_prefect_server(environment: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True)
 class Deployable:
-    """A spec, and the path or URL under which workers find it."""
-
     spec: ReleaseSpec
     place: str
 

@@ -116,7 +116,6 @@ class PrefectProgress(Progress):
         self._beside.tell(headway)
 
     def name_run(self, series: str, identity: str) -> None:
-        """Have the flow run be found by its series and id."""
         self._series = series
         context = FlowRunContext.get()
         if context is None or context.flow_run is None:

@@ -158,7 +158,6 @@ def _ended(order: Order, record: RunRecord, progress: PrefectProgress) -> Any:
 
 
 def _job_of(run: FlowRun, tonight: Settled) -> str:
-    """Name that Prefect has for all runs like this one."""
     return f"{release_flow.name}/{tonight.spec.name}" if run.deployment_id else release_flow.name
 
 
@@ -171,7 +170,6 @@ def _caught_up(order: Order, tonight: Settled, progress: PrefectProgress) -> lis
 
 
 def _run_within(order: Order) -> None:
-    """Make another release, as a flow run within this one."""
     context = FlowRunContext.get()
     http = context.client._client if context else None
     patience = http.timeout if http else None

@@ -29,8 +29,7 @@ from microagg_core.spec.release import ReleaseSpec
 from microagg_core.spec.schedule import Schedule
 from microagg_core.store.layout import AUDIT, RUNS, is_call_of
 from microagg_core.store.objects import Store
-from microagg_flows.backfilling import backfill, standing_of
-from microagg_flows.releasing import Order
+from microagg_flows.releasing import Order, backfill, standing_of
 
 #: How many days a night that failed is tried again.
 TRIED_FOR_DAYS = 7
@@ -89,7 +88,6 @@ def missed_days(spec: ReleaseSpec, meant_for: datetime.datetime) -> list[datetim
 
 
 def _tried_days(spec: ReleaseSpec, days: set[datetime.date]) -> set[datetime.date]:
-    """Filter the days that runs were made for."""
     calls = work_store(spec).list(f"{AUDIT}/{RUNS}")
     return {day for day in days if any(is_call_of(name, spec.name, day.isoformat()) for name in calls)}
 

@@ -39,22 +39,6 @@ def grouping_of(X: Floats, labels: Ints, k: int) -> Grouping:
     return grouping
 
 
-def draft_of(grouping: Grouping, k: int, every: int) -> GroupDraft:
-    """Make an empty draft, with room for what one change may touch, if one in ``every`` makes groups anew."""
-    slots, most = grouping.members.shape
-    rows, loose = (3 * k + 12, 4 * most) if every else (1, 1)
-    return GroupDraft(
-        entry=np.zeros((slots, 2), dtype=np.int64),
-        group=np.zeros(rows, dtype=np.int64),
-        size=np.zeros(rows, dtype=np.int64),
-        centre=np.zeros((rows, grouping.X.shape[1])),
-        moved=np.zeros(loose, dtype=np.int64),
-        to=np.zeros(loose, dtype=np.int64),
-        distance=np.zeros(loose),
-        counters=np.zeros(4, dtype=np.int64),
-    )
-
-
 #: An attribute may be cut across whose middle half of groups is so wide, beside that of the widest; so many tell.
 _WIDE, _SAMPLE = 0.5, 500
 #: By which part of the groups a border is moved when the same attribute comes again.
@@ -238,7 +222,19 @@ class Annealing:
         return grouping_of(self.X, labels, self.k)
 
     def draft(self, grouping: Grouping) -> GroupDraft:
-        return draft_of(grouping, self.k, self.every)
+        """Make an empty draft, with room for what one change may touch, if any makes groups anew."""
+        slots, most = grouping.members.shape
+        rows, loose = (3 * self.k + 12, 4 * most) if self.every else (1, 1)
+        return GroupDraft(
+            entry=np.zeros((slots, 2), dtype=np.int64),
+            group=np.zeros(rows, dtype=np.int64),
+            size=np.zeros(rows, dtype=np.int64),
+            centre=np.zeros((rows, grouping.X.shape[1])),
+            moved=np.zeros(loose, dtype=np.int64),
+            to=np.zeros(loose, dtype=np.int64),
+            distance=np.zeros(loose),
+            counters=np.zeros(4, dtype=np.int64),
+        )
 
     def run(self, labels: Ints, sweeps: int, hottest: float, power: int, downhill: int) -> Ints:
         """Anneal from the labels, ``hottest`` in units of the mean squared error there, then go downhill."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,36 +101,13 @@ def _descending(figures: Floats) -> list[int]:
 
 def pictures_of(columns: Sequence[DrawnColumn], chosen: Sequence[tuple[int, int]], fewest: int) -> list[Pair]:
     """Picture some pairs; a pair that has no two cells is left out."""
-    sides = [_Side(column, fewest) for column in columns]
-    pairs = (_pair(sides[i], sides[j], fewest) for i, j in chosen)
+    pairs = (_pair(columns[i], columns[j], fewest) for i, j in chosen)
     return [pair for pair in pairs if pair is not None]
 
 
-@dataclass(frozen=True)
-class _Side:
-    column: DrawnColumn
-    fewest: int
-
-    @cached_property
-    def there(self) -> Bools:
-        return self.column.there
-
-    @cached_property
-    def _edges(self) -> Floats:
-        return self._edges_of(self.column.before)
-
-    def edges(self, there: Bools) -> Floats:
-        """Where a picture of these records is cut."""
-        return self._edges if there.all() else self._edges_of(self.column.before[there])
-
-    def _edges_of(self, values: Floats) -> Floats:
-        most = int(np.clip(math.sqrt(len(values) / (_RECORDS_OF_A_CELL * self.fewest)), 2, _MOST_CELLS))
-        return frame_edges(Sight(values, self.column.shown.unit, self.fewest, most)).places
-
-
-def _pair(x_side: _Side, y_side: _Side, fewest: int) -> Pair | None:
-    there, x, y = x_side.there & y_side.there, x_side.column, y_side.column
-    places = [side.edges(there) for side in (x_side, y_side)]
+def _pair(x: DrawnColumn, y: DrawnColumn, fewest: int) -> Pair | None:
+    there = x.there & y.there
+    places = [_edges(column, there, fewest) for column in (x, y)]
     if min(map(len, places)) < 2:
         return None
     before = _cells(x.before[there], y.before[there], *places)
@@ -146,6 +121,12 @@ def _pair(x_side: _Side, y_side: _Side, fewest: int) -> Pair | None:
         before=tuple(tuple(row) for row in np.where(before >= fewest, before, 0).tolist()),
         means=_means(x.after[there], y.after[there], *places),
     )
+
+
+def _edges(column: DrawnColumn, there: Bools, fewest: int) -> Floats:
+    values = column.before[there]
+    most = int(np.clip(math.sqrt(len(values) / (_RECORDS_OF_A_CELL * fewest)), 2, _MOST_CELLS))
+    return frame_edges(Sight(values, column.shown.unit, fewest, most)).places
 
 
 def _cells(x: Floats, y: Floats, x_places: Floats, y_places: Floats) -> Ints:

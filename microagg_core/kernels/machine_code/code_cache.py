@@ -52,48 +52,41 @@ class CodeFolders:
     tried: tuple[Path, ...]
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Folder in which one for this code can be made; ``named`` by the environment, or one of the usual ones."""
-
-    base: Path
-    named: bool = False
-
-
-def _places() -> Iterator[_Place]:
+def _places() -> Iterator[tuple[Path, bool]]:
+    """List folders in which one for this code can be made, and whether the environment names them."""
     if named := os.environ.get("MICROAGG_CACHE_DIR") or os.environ.get("NUMBA_CACHE_DIR"):
-        yield _Place(Path(named).absolute(), named=True)
+        yield Path(named).absolute(), True
     with suppress(RuntimeError):  # the user has no home folder
         usual = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
         if usual.is_absolute():
-            yield _Place(usual / "microagg")
+            yield usual / "microagg", False
     with suppress(OSError):  # no temporary folder can be written
-        yield _Place(Path(os.environ.get(LASTING_TMPDIR) or tempfile.gettempdir()) / f"microagg-{_user()}")
+        yield Path(os.environ.get(LASTING_TMPDIR) or tempfile.gettempdir()) / f"microagg-{_user()}", False
 
 
 def _user() -> int:
     return os.getuid() if hasattr(os, "getuid") else 0
 
 
-def _made(place: _Place, name: str) -> Path:
-    mode = _READABLE if place.named else _PRIVATE
-    folder = place.base / name
+def _made(base: Path, named: bool, name: str) -> Path:
+    mode = _READABLE if named else _PRIVATE
+    folder = base / name
     if not folder.is_dir():
-        place.base.mkdir(mode=mode, parents=True, exist_ok=True)
+        base.mkdir(mode=mode, parents=True, exist_ok=True)
         folder.mkdir(mode=mode, exist_ok=True)
     return folder
 
 
-def _is_trusted(place: _Place, folder: Path) -> bool:
+def _is_trusted(base: Path, named: bool, folder: Path) -> bool:
     """Say whether nobody but this user, root, or the keeper of a named folder can have put code there."""
     if not hasattr(os, "getuid"):
         return True
-    base, inner = place.base.stat() if place.named else place.base.lstat(), folder.lstat()
-    if not (stat.S_ISDIR(base.st_mode) and stat.S_ISDIR(inner.st_mode)) or inner.st_mode & 0o022:
+    outer, inner = base.stat() if named else base.lstat(), folder.lstat()
+    if not (stat.S_ISDIR(outer.st_mode) and stat.S_ISDIR(inner.st_mode)) or inner.st_mode & 0o022:
         return False
-    if place.named:
-        return inner.st_uid in (os.getuid(), 0) or (inner.st_uid == base.st_uid and not base.st_mode & 0o022)
-    return {base.st_uid, inner.st_uid} <= {os.getuid(), 0}
+    if named:
+        return inner.st_uid in (os.getuid(), 0) or (inner.st_uid == outer.st_uid and not outer.st_mode & 0o022)
+    return {outer.st_uid, inner.st_uid} <= {os.getuid(), 0}
 
 
 @cache
@@ -110,11 +103,11 @@ def code_folders() -> CodeFolders:
     name = f"kernels-{fingerprint()}"
     read = [_BROUGHT / name] if (_BROUGHT / name).is_dir() else []
     tried: list[Path] = []
-    for place in _places():
-        tried.append(place.base)
+    for base, named in _places():
+        tried.append(base)
         try:
-            folder = _made(place, name)
-            trusted = _is_trusted(place, folder)
+            folder = _made(base, named, name)
+            trusted = _is_trusted(base, named, folder)
         except OSError:
             continue
         if trusted:

@@ -40,7 +40,6 @@ class Search(NamedTuple):
     stack: Ints  #: nodes still to be looked at
     bounds: Floats  #: and what is known of each of them
     scans: Ints  #: (kinds, 2), scans still to do before the tree is tried again, and how many were ordered last
-    work: Ints  #: (kinds, 2), leaves read and boxes compared so far
 
 
 def tree_pays(n: int, p: int, k: int, more_bytes: float = 0.0) -> bool:
@@ -70,7 +69,6 @@ def new_search(p: int, most: int) -> Search:
         np.empty(128, np.int64),
         np.empty(128),
         np.zeros((3, 2), np.int64),
-        np.zeros((3, 2), np.int64),
     )
 
 
@@ -80,7 +78,6 @@ def scan_is_due(tree: Tree, search: Search, kind: int) -> bool:
     if search.scans[kind, 0] == 0:
         return False
     search.scans[kind, 0] -= 1
-    search.work[kind, 0] += tree.size[2]
     tree.size[3] += LEAF * tree.size[2] - tree.size[1]
     if kind == NEAREST and search.scans[kind, 0] == 0 and tree.size[4] == 1:
         tree.size[4] = 0
@@ -90,9 +87,7 @@ def scan_is_due(tree: Tree, search: Search, kind: int) -> bool:
 
 @inlined
 def judge(tree: Tree, search: Search, kind: int, leaves: int, boxes: int) -> None:
-    """Note what a walk through the tree took, and order scans where that was no less."""
-    search.work[kind, 0] += leaves
-    search.work[kind, 1] += boxes
+    """Order scans where a walk through the tree took no less."""
     if leaves + _BOX * boxes < 8 + 0.7 * tree.size[2]:
         search.scans[kind, 1] = 0
         return

@@ -25,7 +25,8 @@ from microagg_core.data.tables.ordering import ascending_order
 from microagg_core.data.tables.slices import RECORD
 from microagg_core.errors import DataError
 from microagg_core.group.metrics.moments import Moments
-from microagg_core.inspect.gate import PartNotes
+from microagg_core.inspect.gate import note_batch
+from microagg_core.inspect.notes import Notes
 from microagg_core.release.planned import PLANNED, ROUTES, Planned, Routed, load_planned, load_routes, route_batch
 from microagg_core.release.records import MARKS, input_changed, records_of_part
 from microagg_core.release.step import JsonOutput, Receipt, Rows, Scatter, Step, Work
@@ -49,19 +50,19 @@ def scatter_part(work: Work) -> int:
     context, number, routes = planned.context, work.number, load_routes(work, planned)
     fingerprint, companions = Fingerprint(), work.companions(planned)
     scatter = Scatter(work, SCATTERED, planned.survey.staged_bytes)
-    promise, expected = promise_of(planned), PartNotes()
+    promise, expected = promise_of(planned), Notes()
     first = planned.survey.first_record(number)
     for batch in records_of_part(work, context, number, first, context.schema.travelling):
         fingerprint.add(batch.whole, context.schema.travelling)
         released = route_batch(context, planned.encoding, routes, planned.outline.hash_seed, batch).released()
-        expected.add(expected_of(planned, promise, number, routes, released))
+        expected = note_batch(expected, expected_of(planned, promise, number, routes, released))
         scatter.add(*_scattered_rows(planned, routes, released))
         for companion in companions:
             companion.add(batch)
     refuse_changed(planned, number, fingerprint)
     scatter.flush()
     rows = scatter.rows + sum(companion.end() for companion in companions)
-    work.write(EXPECTED, expected.finished())
+    work.write(EXPECTED, expected)
     return rows
 
 

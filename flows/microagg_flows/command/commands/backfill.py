@@ -42,9 +42,8 @@ def backfill(
     if days[-1] > datetime.datetime.now(datetime.UTC).date():
         raise SpecError(f"--to: {last} is a day to come; name one up to today (UTC)")
     from microagg_core.spec.loading import load_spec
-    from microagg_flows.backfilling import backfill as release_days
-    from microagg_flows.backfilling import standing_of
-    from microagg_flows.releasing import Order
+    from microagg_flows.releasing import Order, standing_of
+    from microagg_flows.releasing import backfill as release_days
 
     loaded, shown = record.about(load_spec(spec, settings or ())), list[dict[str, Any]]()
 
