@@ -5,6 +5,7 @@ All cases: python tests/soak/damage.py
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -163,7 +164,8 @@ def test_damage_is_an_answer_that_names_all_makers_and_discards_their_receipts(t
         release.work.delete(piece.name)
     with pytest.raises(StorageError) as raised:
         surveyed.read_all(STATISTICS)
-    assert raised.value.places == (("survey", 0), ("survey", 1))  # type: ignore[attr-defined]
+    for error in (raised.value, pickle.loads(pickle.dumps(raised.value))):
+        assert error.places == (("survey", 0), ("survey", 1))
 
 
 def test_pieces_are_there_before_a_receipt_names_them(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
