@@ -80,3 +80,27 @@ def test_every_requirement_has_its_version_in_the_constraints() -> None:
     # The extra that names all others is made of this project's own.
     assert {re.sub(r"[-_.]+", "-", name).lower() for name in required} - known == {"microagg"}
     assert all(re.fullmatch(r"[0-9][0-9a-z.]*", version) for version in pinned.values())
+
+
+def dependency_lines() -> list[tuple[str, str]]:
+    """Every requirement of pyproject.toml, with the line above it."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    project = tomllib.loads(text)["project"]
+    requirements = [
+        *project["dependencies"],
+        *(r for extra in project["optional-dependencies"].values() for r in extra),
+    ]
+    lines = [line.strip() for line in text.splitlines()]
+    return [(r, lines[lines.index(f'"{r}",') - 1]) for r in requirements]
+
+
+def test_pins_that_hold_a_version_back_are_explained() -> None:
+    """The next major version may be shut out without a word; anything narrower has its reason above it."""
+    unexplained = []
+    for requirement, above in dependency_lines():
+        upper = re.findall(r"(?:<=?|==|!=|~=)\s*([0-9.]+)", requirement)
+        lower = re.search(r">=\s*([0-9]+)", requirement)
+        next_major = lower is not None and upper == [str(int(lower[1]) + 1)]
+        if upper and not next_major and not above.startswith("#"):
+            unexplained.append(requirement)
+    assert unexplained == []

@@ -19,11 +19,12 @@ QUASI_IDENTIFIERS = ["birth", "income", "area", "commute"]
 CONFIDENTIAL = ["diagnosis", "wage", "benefit", "hours"]
 
 
-def write_input(store: Store, rows: int, blocks: int, part_rows: int = 1_000_000) -> None:
-    """Census-like rows in blocks of uneven size, so many a file."""
+def write_input(store: Store, rows: int, blocks: int, part_rows: int = 1_000_000, largest: float = 0.0) -> None:
+    """Census-like rows in blocks of uneven size, the first of a given share if any, so many a file."""
     rng = np.random.default_rng(1)
     share = 1.0 / np.arange(1, blocks + 1) ** 0.6
-    ends = np.cumsum(share / share.sum())[:-1]
+    share = np.append(largest, share[1:] / share[1:].sum() * (1 - largest)) if largest else share / share.sum()
+    ends = np.cumsum(share)[:-1]
     for part, first in enumerate(range(0, rows, part_rows)):
         n = min(part_rows, rows - first)
         key = np.searchsorted(ends, rng.random(n)).astype(np.int32)

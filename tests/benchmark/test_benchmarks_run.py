@@ -110,3 +110,41 @@ def test_a_release_is_recorded_as_calibrate_reads_it(tmp_path: Path) -> None:
     assert {task["step"] for task, _ in tasks} == MADE_OF.keys()
     assert sum(parts["row"] for task, parts in tasks if task["step"] == "scatter") == 20_000
     assert all(task["reads"] and task["bytes_written"] for task, _ in tasks if task["step"] == "anonymize")
+
+
+@pytest.mark.soak("makes a release on a cluster of its own")
+@pytest.mark.server
+def test_release_at_scale_runs() -> None:
+    arguments = ["--rows", "20000", "--blocks", "30", "--workers", "1", "--largest", "0.5", "--max-records", "2000"]
+    found = json.loads(output_of("release_at_scale.py", *arguments))
+    assert found["rows"] == 20_000
+    assert found["blocks"] > 30
+    assert set(found["stages"]) >= {"survey", "plan", "scatter", "anonymize", "validate", "publish"}
+    assert len(found["peak_mib"]) >= 2
+
+
+@pytest.mark.soak("makes a release")
+def test_work_bytes_runs() -> None:
+    header, *kinds, whole, objects, seconds = output_of("work_bytes.py", "--people", "2000").splitlines()
+    assert header.split()[-4:] == ["writes", "kB", "reads", "kB"]
+    columns = [[float(line.split()[i]) for line in kinds] for i in (1, 2, 3, 4)]
+    assert [sum(column) for column in columns] == pytest.approx([float(x) for x in whole.split()[1:]], abs=len(kinds))
+    assert any(line.startswith("scatter/scattered-N.slices") for line in kinds)
+    assert "objects," in objects and "scatter" in seconds
+
+
+@pytest.mark.soak("searches")
+def test_loss_reached_runs() -> None:
+    shown = output_of("loss_reached.py", "--cells", "60:3", "--steps", "50", "--sizes", "500,1000")
+    tables = [table.splitlines() for table in shown.strip().split("\n\n")]
+    assert [table[0].split()[0] for table in tables] == ["search", "refine", "uniform", "bounds"]
+    assert [len(table) for table in tables] == [2, 3, 3, 3]
+    searched, proved = float(tables[0][1].split()[2]), float(tables[3][2].split()[3])
+    assert 0 < proved <= searched
+
+
+def test_simulate_runs() -> None:
+    arguments = ["--describe", "rows=1e6,keys=1000", "--workers", "2,20", "--failures", "1"]
+    found = json.loads(output_of("simulate.py", *arguments, "--json", "--what-if", "parts=8MiB", "flow=0.5"))
+    assert [one["description"]["workers"] for one in found] == [2, 20]
+    assert found[0]["efficiency"] > found[1]["efficiency"] > 0
