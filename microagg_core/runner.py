@@ -147,7 +147,7 @@ def run_look(part: tuple[Store, PartEntry]) -> bool:
 
 
 def run_scan(scan: Scan) -> Place:
-    """Look where a stretch of the input may be cut."""
+    """Find where a stretch of an input file may be cut into parts."""
     source, stretch = scan
     try:
         return input_format(source).scan(stretch, source)

@@ -37,10 +37,10 @@ def software() -> dict[str, str]:
     return dict(_software())
 
 
-def deviations(there: Mapping[str, str], wanted: Mapping[str, str]) -> list[str]:
+def version_differences(there: Mapping[str, str], wanted: Mapping[str, str]) -> list[str]:
     """Say in words how software differs from other software.
 
-    >>> deviations({"numpy": "2.1", "python": "3.11"}, {"numpy": "2.2", "python": "3.11"})
+    >>> version_differences({"numpy": "2.1", "python": "3.11"}, {"numpy": "2.2", "python": "3.11"})
     ['numpy 2.1 instead of 2.2']
     """
     return [
@@ -59,7 +59,7 @@ def done_alike(function: Callable[[Item], Result], item: Item, wanted: Mapping[s
     Traceback (most recent call last):
     microagg_core.errors.ClusterError: a worker has numpy ... instead of 1.0, and would make another release; install...
     """
-    if differing := deviations(software(), wanted):
+    if differing := version_differences(software(), wanted):
         raise ClusterError(
             f"a worker has {', '.join(differing)}, and would make another release; install the same versions everywhere"
         )

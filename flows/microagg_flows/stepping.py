@@ -20,7 +20,7 @@ from microagg_core.release.context import work_store
 from microagg_core.release.pieces import read_sealed, sealed
 from microagg_core.release.step import Receipt, Run, Task, load_receipt
 from microagg_core.runner import Damage, run_task, steps
-from microagg_core.software import deviations, software
+from microagg_core.software import software, version_differences
 from microagg_core.spec.clusters import NoCluster
 from microagg_core.spec.loading import load_spec
 from microagg_core.store.layout import is_name
@@ -57,7 +57,7 @@ def read_task(run: Run, step: str, number: int) -> Task:
     if data is None:
         raise _missing(run, step, number)
     written_by, task = _parsed(data, run)
-    if differing := deviations(software(), written_by):
+    if differing := version_differences(software(), written_by):
         raise ClusterError(
             f"this machine has {', '.join(differing)}, and would make another release; install the same versions "
             "everywhere"

@@ -352,7 +352,7 @@ class _Trying:
         return {
             **links,
             "by_chance": _by_chance(exposure) if self.draft.is_whole else None,
-            "unique_before": share(self._mean(_stand_alone(exposure).astype(np.float64), everybody), 1.0),
+            "unique_before": share(self._mean(_unique_before_masking(exposure).astype(np.float64), everybody), 1.0),
             "certain": certain,
             "broken": broken,
         }
@@ -391,7 +391,7 @@ def _by_chance(exposure: Exposure) -> float | None:
     return share(float(exposure.all_candidates.by_chance(own).sum()), len(own)) if len(own) else None
 
 
-def _stand_alone(exposure: Exposure) -> Bools:
+def _unique_before_masking(exposure: Exposure) -> Bools:
     """Tell which records stand alone with their label and quasi-identifiers before masking."""
     keys = mix_words(exposure.labels[exposure.groups].astype(np.uint64))
     for hashes in exposure.originals or ():

@@ -186,7 +186,7 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
         n_changed=len(changed),
         rounding=tuple(kind.rounding_in_words() for kind in planned.encoding.kinds),
         pooling=pooling_words(spec.k),
-        unwise=unwise(planned, plan),
+        unwise=plan_warnings(planned, plan),
         row_bytes=int(strata.rows.sum() * planned.survey.row_bytes),
         joined_values=joined_values([column.name for column in planned.context.schema.blocking], strata),
         split_rows=int(sum(strata.rows[number] for number in plan.trees)),
@@ -243,7 +243,7 @@ def _reason(plan: BlockPlan, k: int, block: int) -> str:
     return "; ".join(words) or "one blocking key"
 
 
-def unwise(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
+def plan_warnings(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
     """List what a careful operator would look at before running."""
     survey, spec = planned.survey, planned.context.spec
     words = [*(one.sentence() for one in survey.disclosures), *survey.remarks]

@@ -19,7 +19,7 @@ from microagg_core.errors import DataError, SpecError
 from microagg_core.inspect.disclosures import Disclosure, in_percent
 from microagg_core.profile.columns import ColumnProfile
 from microagg_core.profile.notations import CODES
-from microagg_core.release.planning import FirstLook, look_at
+from microagg_core.release.planning import FirstLook, trial_survey
 from microagg_core.spec.release import ReleaseSpec
 
 #: What words in names mean, in the order in which they count. A word counts if it is one of a name's own;
@@ -320,7 +320,7 @@ def look_at_rows(source: Input, table: pa.Table, proposals: Sequence[RoleProposa
         "roles": roles,
         "missing": "separate" if has_missing else "error",
     }
-    return look_at(ReleaseSpec.model_validate(spec), table)
+    return trial_survey(ReleaseSpec.model_validate(spec), table)
 
 
 def without_refusals(proposals: Sequence[RoleProposal], look_at_roles: Look) -> tuple[RoleProposal, ...]:

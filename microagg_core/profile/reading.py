@@ -241,7 +241,7 @@ def _notations(name: str, column: pa.ChunkedArray, url: str) -> dict[str, int]:
 
 
 def _remarks_on_texts(table: pa.Table) -> dict[str, str]:
-    """Say what texts of files with types look like, if it is not text."""
+    """Say which text columns of a file with types hold numbers, days or codes."""
     remarks = {}
     for column in table.schema:
         if not is_text(column.type):

@@ -117,8 +117,8 @@ class FirstLook:
     few: str
 
 
-def look_at(spec: ReleaseSpec, table: pa.Table) -> FirstLook:
-    """Survey some rows and plan their strata; nothing is written."""
+def trial_survey(spec: ReleaseSpec, table: pa.Table) -> FirstLook:
+    """Survey some rows, and see whether their strata can be formed; nothing is written."""
     schema = resolve_schema(spec, table.schema)
     rough = usable_moments(schema, table.slice(0, BATCH_ROWS))
     context = Context(spec, table.schema, (InputPart(0, ()),), rough)

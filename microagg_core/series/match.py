@@ -211,8 +211,8 @@ class _Meeting:
         index = np.flatnonzero(is_absent)
         return self._state.select([ATOM, "row"]).take(pa.array(index)).append_column("index", pa.array(index))
 
-    def altered(self) -> pa.Table:
-        """Select survivors with other values than in their last release, where that matters."""
+    def altered_survivors(self) -> pa.Table:
+        """Select survivors with other values than in their last release, where nights are compared by them."""
         rows = np.flatnonzero((self._codes == CHANGED) & bool(self._night.compared) & bool(self._night.n_carried))
         index, at = pa.array(self._index[rows]), pa.array(rows)
         columns = {name: self._state[name].take(index) for name in (ATOM, "row")}
@@ -273,7 +273,7 @@ def match_range(work: Work) -> int:
     came = gather(work, IDENTIFIED, columns, pa.field("part", pa.int32()))
     meeting = _Meeting(night, came, night.read_units(work.number))
     work.send(MARKS_OF_RANGE, *meeting.marks())
-    for output, table in ((ABSENT, meeting.absent()), (ALTERED, meeting.altered())):
+    for output, table in ((ABSENT, meeting.absent()), (ALTERED, meeting.altered_survivors())):
         work.send(output, table, range_of_atoms(np.asarray(table[ATOM]), night.n_atom_ranges))
     work.write(MET, meeting.met())
     work.write(MATCHED, meeting.counts())

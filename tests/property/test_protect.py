@@ -20,10 +20,10 @@ from microagg_core.inspect.protect.groups import (
     BlockDemands,
     block_demands,
     broken_by_groups,
+    groups_across_strata,
     joined,
     least_strata,
     protected_groups,
-    t_first,
     ways,
 )
 from twins.naive_distances import naive_distances
@@ -117,7 +117,7 @@ def test_t_first_is_within_its_bound_with_ties_too(t: float, share_of_ties: floa
     X, values = draw.normal(size=(n, 2)), np.arange(n)
     values[draw.random(n) < share_of_ties] //= 100
     demands = demands_on({"x": pa.array(values)}, Demand("x", t=t))
-    labels = t_first(X, 3, demands.codes[0], least_strata(n, t), demands.rules())
+    labels = groups_across_strata(X, 3, demands.codes[0], least_strata(n, t), demands.rules())
     assert labels is not None and not demands.broken(labels).any()
     if share_of_ties == 0.0:
         strata, share = least_strata(n, t), -(-3 // least_strata(n, t))

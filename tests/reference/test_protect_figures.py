@@ -18,9 +18,9 @@ from microagg_core.inspect.distributions import Distribution, distinct_values
 from microagg_core.inspect.protect.groups import (
     BlockDemands,
     block_demands,
+    groups_across_strata,
     least_strata,
     protected_groups,
-    t_first,
     ways,
 )
 
@@ -64,7 +64,7 @@ def test_t_first_alone_loses_no_more_than_it_should(
     census: pd.DataFrame, quasi: Floats, k: int, t: float, most: float
 ) -> None:
     demands = close(census, "FICA", t)
-    labels = t_first(quasi, k, demands.codes[0], least_strata(len(quasi), t), demands.rules())
+    labels = groups_across_strata(quasi, k, demands.codes[0], least_strata(len(quasi), t), demands.rules())
     assert labels is not None and losses(quasi, labels).l_sse <= most
 
 
@@ -85,7 +85,7 @@ def test_refined_groups_lose_less_than_those_of_every_way(
 def test_ties_break_the_bound_and_are_seen_and_mended(census: pd.DataFrame, quasi: Floats, column: str) -> None:
     """FICA has 375 distinct values: of two strata, with one record each, some groups are farther than 0.25."""
     demands = close(census, column, 0.25)
-    labels = t_first(quasi, 2, demands.codes[0], 2, demands.rules())
+    labels = groups_across_strata(quasi, 2, demands.codes[0], 2, demands.rules())
     assert labels is not None and not demands.broken(labels).any()
 
 

@@ -25,7 +25,7 @@ from microagg_core.errors import (
     of_kind,
 )
 from microagg_core.release.surroundings import Surroundings, access_problem, surroundings, work_probe
-from microagg_core.software import deviations, software
+from microagg_core.software import software, version_differences
 from microagg_core.spec.release import ReleaseSpec
 from microagg_flows.clusters import WorkerRecord
 from microagg_flows.clusters.scheduler import pause_share
@@ -170,7 +170,7 @@ def _unfit(answer: Any, spec: ReleaseSpec | None = None) -> MicroaggError | None
         return ClusterError(f"could not say what it is ({type(answer).__name__}); install microagg there as it is here")
     if "lacks" in answer:
         return ClusterError(f"lacks the package {answer['lacks']}; install microagg there as it is here")
-    if differing := deviations(answer["software"], software()):
+    if differing := version_differences(answer["software"], software()):
         return ClusterError(
             f"has {', '.join(differing)}, and would make another release; install the same versions everywhere"
         )

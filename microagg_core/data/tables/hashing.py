@@ -46,6 +46,7 @@ def sum_of(hashes: UInt64s) -> int:
 
 
 def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """Join a column's chunks into one array."""
     if isinstance(column, pa.ChunkedArray):
         return (
             column.chunk(0)

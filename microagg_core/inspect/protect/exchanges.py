@@ -44,7 +44,7 @@ def _exchanging(groups: Rings, i: int, v: int) -> float:
 
 @uncounted
 def _try_move(groups: Rings, rules: Rules, i: int, b: int, limit: float) -> float:
-    """Move a record if that costs less than the limit; what is lost more then, or 0."""
+    """Move a record if that costs less than the limit and both groups keep the rules; return the loss added, else 0."""
     more = _moving(groups, i, b)
     if more >= limit:
         return 0.0

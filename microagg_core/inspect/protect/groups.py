@@ -302,7 +302,9 @@ def _mended(Z: Floats, labels: Ints, rules: Rules, near: ShortInts) -> tuple[Int
 
 def _t_first(Z: Floats, k: int, demands: BlockDemands, rules: Rules) -> dict[str, Ints]:
     of_columns = {
-        f"t-first {demand.column}": t_first(Z, k, codes, least_strata(len(Z), demands.closeness_left(j)), rules)
+        f"t-first {demand.column}": groups_across_strata(
+            Z, k, codes, least_strata(len(Z), demands.closeness_left(j)), rules
+        )
         for j, (demand, codes) in enumerate(zip(demands.demands, demands.codes, strict=True))
         if demand.t is not None
     }
@@ -323,8 +325,10 @@ def least_strata(n: int, t: float) -> int:
     return strata + n % strata // (n // strata)
 
 
-def t_first(Z: Floats, k: int, codes: Ints, n_strata: int, rules: Rules) -> Ints | None:
-    """Groups with as many records of each stratum, those near the seed; None where there are too few for two groups.
+def groups_across_strata(Z: Floats, k: int, codes: Ints, n_strata: int, rules: Rules) -> Ints | None:
+    """Form groups of equally many near records from each stratum of a confidential column's values, as t demands.
+
+    None where there are too few records for two groups.
 
     Equal values may lie on both sides of a stratum's end and break the bound: then with more strata.
     """

@@ -214,9 +214,12 @@ class _Step:
     def _computed(self, now: float, job: _Job) -> None:
         if self._jobs.get(job.lane) is job:  # else its worker died meanwhile
             task = self._tasks[job.task]
-            self._push(self._line.answered("puts", now, task.writes, task.writes, task.bytes_written), self._done, job)
+            self._push(
+                self._line.answered("puts", now, task.writes, task.writes, task.bytes_written), self._finish, job
+            )
 
-    def _done(self, now: float, job: _Job) -> float | None:
+    def _finish(self, now: float, job: _Job) -> float | None:
+        """End a job: its lane takes the next task, and the flow hands out another."""
         if self._jobs.get(job.lane) is not job:
             return None
         del self._jobs[job.lane]
