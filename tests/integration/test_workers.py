@@ -132,7 +132,7 @@ def test_a_cluster_that_goes_away_is_transient(
     running: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # For so long a client tries to reach its scheduler again.
-    monkeypatch.setitem(scheduler._SETTINGS, "distributed.comm.timeouts.connect", "2s")
+    monkeypatch.setattr(scheduler, "_CONNECT_SECONDS", 2)
     running.start_worker()
     with connect(RunningCluster(address=running.address), some_spec(tmp_path), Silence()) as visitor:
         begun = tmp_path / "begun"
