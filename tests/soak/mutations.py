@@ -29,7 +29,7 @@ from soak.seeded_faults import FAULTS, Fault  # noqa: E402 - found through the p
 
 SOURCES = ("microagg_core", "flows/microagg_flows")
 COPIED = ("microagg_core", "flows", "tests", "deploy", "infra", "pyproject.toml", "README.md", "CITATION.cff")
-MOST_SECONDS = 900
+MOST_SECONDS = 300
 
 
 @dataclass(frozen=True)
