@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import twins
 from covering import each, examples
 from inputs.strategies import matrices
 from microagg_core import algorithms, partition
-from microagg_core.group.metrics.losses import losses
+from microagg_core.group.metrics.losses import losses, standardize
 from twins import naive
+
+COMPANIES = Path(__file__).parents[2] / "deploy" / "examples" / "sme" / "companies.csv"
 
 
 def partitions(free: tuple[int, ...], k: int) -> Iterator[list[list[int]]]:
@@ -79,3 +84,23 @@ def test_no_algorithm_is_better_than_the_optimum() -> None:
         if other.refuses(3, 2) is None:
             assert best <= losses(X, other.run(X, 3)).sse * (1 + 1e-12), name
     assert info.refuses_records(20) is None and info.refuses_records(21) is not None
+
+
+@each("seed", range(30))
+def test_of_mirrored_records_the_first_cut_comes_first(seed: int) -> None:
+    """Two ways of cutting them lose exactly as much, and not to the last bit of sums in floats."""
+    random = np.random.default_rng(seed)
+    k = int(random.integers(2, 5))
+    half = np.sort(random.random(int(random.integers(k, 3 * k))))
+    x = np.concatenate([-half[::-1], [0.0], half])[:, None]
+    assert partition(x, k, "univariate").tolist() == twins.labels("univariate", x, k)
+
+
+def test_the_optimum_printed_for_eleven_companies() -> None:
+    """Example 2 of the mu-Approx paper, which prints 7.484 (cut off: it is 7.48479) and these groups."""
+    X = standardize(np.loadtxt(COMPANIES, delimiter=",", skiprows=1, usecols=(1, 2)))
+    labels = partition(X, 3, "exhaustive")
+    groups = {tuple((np.flatnonzero(labels == label) + 1).tolist()) for label in range(3)}
+    assert groups == {(1, 2, 3, 10), (4, 5, 9), (6, 7, 8, 11)}
+    found = losses(X, labels)
+    assert int(found.sse * 1000) == 7484 and found.sst == pytest.approx(22)
