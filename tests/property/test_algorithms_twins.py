@@ -13,6 +13,7 @@ import twins
 from covering import each, is_whole, share
 from inputs.strategies import SEARCHING, VALUES
 from microagg_core import algorithms, partition
+from microagg_core.group.metrics.losses import losses
 
 
 def _settings() -> list[Any]:
@@ -96,6 +97,14 @@ PRINTED = [1, 2, 3, 5, 6, 19, 20, 21, 98, 99, 100]
 )
 def test_groups_by_hand(algorithm: str, params: dict[str, Any], values: list[float], groups: list[int]) -> None:
     assert partition(np.array(values)[:, None], 3, algorithm, **params).tolist() == groups
+
+
+def test_the_losses_printed_beside_these_groups() -> None:
+    X = np.array(PRINTED, dtype=np.float64)[:, None]
+    found = losses(X, partition(X, 3, "mdav_star"))
+    assert found.sse == pytest.approx(21.2) and found.sst == pytest.approx(17966)
+    assert round(found.l_sse, 3) == 0.118
+    assert round(losses(X, partition(X, 3, "v_mdav", gamma=1.0)).l_sse, 2) == 1.44
 
 
 def test_ties_go_to_the_lower_record() -> None:
