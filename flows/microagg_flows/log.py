@@ -31,7 +31,7 @@ class LogFormat(StrEnum):
 
 
 class LogLevel(StrEnum):
-    """What is worth a line, the most talkative first."""
+    """Levels of lines in a log, the most talkative first."""
 
     info = "info"
     warning = "warning"

@@ -46,7 +46,7 @@ def compared(estimate: float | None, actual: float | None) -> dict[str, float | 
 
 @dataclass
 class StageOutcome:
-    """How a stage went: what it says, and what it took."""
+    """Outcome of a stage: its sentence, and the time and memory it took."""
 
     name: str
     says: str

@@ -161,7 +161,7 @@ def _withdraw(run: Run) -> None:
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a release is: the tasks that come next, or none where the stage that was named is done."""
+    """Progress of a release made task by task: the tasks that come next, or none where the named stage is done."""
 
     run: str
     step: str = ""

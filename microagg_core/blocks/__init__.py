@@ -1,1 +1,1 @@
-"""From counts of blocking keys to a plan of blocks: merge, split, pack."""
+"""Plan blocks from counts of blocking keys: merge, split, pack."""

@@ -34,7 +34,7 @@ class AlgorithmByName(Protocol):
 
 
 class GroupingRules(Protocol):
-    """What makes the groups of a block: a spec has these, among others."""
+    """Settings that make the groups of a block; a spec has these, among others."""
 
     @property
     def k(self) -> int: ...
@@ -56,7 +56,7 @@ class Protect(Protocol):
 
 @dataclass(frozen=True)
 class BlockOutcome:
-    """What the algorithm made of one block: a group for each record, and the groups' released ticks."""
+    """Groups of one block: a group for each record, and the groups' released ticks."""
 
     labels: Ints
     #: Of each quasi-identifier, the groups' ticks.

@@ -39,7 +39,7 @@ _MOST_GROWTH = 4.0
 
 
 def grown_size(size: int, whole: float, steady: float) -> int:
-    """What a piece may hold of a whole that may be larger than is steady; the same for whoever works on it.
+    """Let the size of an object grow with the root of a whole that is larger than is steady; the same for every worker.
 
     >>> grown_size(24, 50, 100), grown_size(24, 400, 100), grown_size(24, 1e9, 100)
     (24, 48, 96)
@@ -48,7 +48,7 @@ def grown_size(size: int, whole: float, steady: float) -> int:
 
 
 def holds_a_worker(limit: int, usable: float) -> bool:
-    """Whether a worker can run at all below the share of its memory limit at which it is paused.
+    """Tell whether a worker can run at all below the share of its memory limit at which it is paused.
 
     >>> holds_a_worker(400 * 2**20, 0.8), holds_a_worker(600 * 2**20, 0.8)
     (False, True)
@@ -57,7 +57,7 @@ def holds_a_worker(limit: int, usable: float) -> bool:
 
 
 def bytes_per_task(limit: int, usable: float, threads: int) -> int:
-    """What is left of a worker's memory limit for each of its tasks, below the share at which it is paused.
+    """Divide a worker's memory limit, below the share at which it is paused, among its tasks.
 
     >>> bytes_per_task(600 * 2**20, 0.8, 2) // 2**20
     70

@@ -30,7 +30,7 @@ FILE_FIRST, FILE_COUNT = "file_first", "file_count"
 
 @dataclass(frozen=True)
 class Outline:
-    """What every worker knows of a plan, whatever it works on; it does not grow with the number of blocks."""
+    """Part of a plan that every worker knows; it does not grow with the number of blocks."""
 
     #: Under which no two keys share a hash.
     hash_seed: int

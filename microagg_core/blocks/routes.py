@@ -42,7 +42,7 @@ def missing_pattern(missing: Bools) -> UInt64s:
 
 @dataclass(frozen=True)
 class Routes:
-    """Where the records of some keys go."""
+    """Strata and first blocks of some keys, by which records are routed."""
 
     #: Of the keys, ascending.
     hashes: UInt64s

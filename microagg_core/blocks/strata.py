@@ -69,7 +69,7 @@ class Strata:
 
 @dataclass(frozen=True)
 class StrataRules:
-    """What the spec says of blocking keys: its ``k``, and its ``blocks`` without their cuts."""
+    """Rules of a spec for blocking keys: its ``k``, and its ``blocks`` without their cuts."""
 
     k: int
     undersized: str = "merge"

@@ -94,7 +94,7 @@ def only_asked(keys: pa.Table, asked: int) -> str | None:
 
 @dataclass(frozen=True)
 class Surveyed:
-    """What is known of an input once it is surveyed: all that blocks are drawn by."""
+    """A surveyed input: all that blocks are drawn by."""
 
     context: Context
     survey: Survey

@@ -94,7 +94,7 @@ def _with_costs(name: str, parameters: tuple[tuple[str, float | str], ...], refi
 
 @dataclass(frozen=True)
 class Budget:
-    """What may be spent on trying settings: records for one k, and CPU seconds for one setting."""
+    """Budget of trying settings: records for one k, and CPU seconds for one setting."""
 
     rows: int
     seconds: float
@@ -110,7 +110,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Grid:
-    """What is asked for; what is empty is all that there is to choose from."""
+    """Settings to compare; an empty list means all there are."""
 
     ks: tuple[int, ...] = ()
     algorithms: tuple[str, ...] = ()

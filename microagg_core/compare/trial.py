@@ -57,7 +57,7 @@ _DIGITS_OF_TIME = 3
 
 @dataclass(frozen=True)
 class ColumnExpected:
-    """Of one confidential column: the share of records whose value would be certain, and that by chance."""
+    """Share of records whose value in a confidential column would be certain, and that by chance."""
 
     records_certain: float
     by_chance: float | None
@@ -65,7 +65,7 @@ class ColumnExpected:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a release with a setting would lose, in percent, and give away, in shares; for the operator alone."""
+    """Expected loss (percent) and risk (shares) of a release with a setting; for the operator alone."""
 
     k: int
     algorithm: str
@@ -106,7 +106,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of a trial: figures, or why there are none."""
+    """Result of a trial: figures, or why there are none."""
 
     expected: Expected | None
     reason: str = ""

@@ -1,4 +1,4 @@
-"""What refinement and its proofs cost, so that plans count it.
+"""Estimate the cost of refinement and its proofs, so that plans count it.
 
 Nothing here loads numpy: the registry of algorithms stands on it, and reading a spec must be quick.
 """

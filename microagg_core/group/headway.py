@@ -23,7 +23,7 @@ TELL_EVERY_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Headway:
-    """Where the work on some records stands."""
+    """Progress of the work on some records."""
 
     doing: str
     #: Since the work on these records was begun.

@@ -1,4 +1,4 @@
-"""What goes into every algorithm and what comes out: a private, scaled copy of the records, and checked labels."""
+"""Prepare the input of every algorithm and check its output: a private, scaled copy of the records, and labels."""
 
 from __future__ import annotations
 

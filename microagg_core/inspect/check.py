@@ -1,4 +1,4 @@
-"""What any check of a release comes to: the gate's, which the manifest publishes, and those of who verifies it."""
+"""Outcomes of checks: the gate's, which the manifest publishes, and those of who verifies a release."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic.dataclasses import dataclass
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Check:
-    """One thing that was looked at: its outcome, and counts and column names that explain it; never a value."""
+    """Outcome of one check, with counts and column names that explain it; never a value."""
 
     name: str
     passed: bool

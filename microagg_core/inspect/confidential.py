@@ -1,4 +1,4 @@
-"""What confidential columns would disclose, from sketches of their values and draws of records.
+"""Find what confidential columns would disclose, from sketches of their values and draws of records.
 
 Each column alone first: unique values, values that tie a few records, how far it explains a quasi-identifier by its
 values, their order or their order within blocks, and how far it completes released means. Then all together, where no
@@ -385,7 +385,7 @@ def _level(shares: Sequence[float] | Floats) -> Floats:
 
 
 def _fewest(n: int, suffice: Callable[[list[int]], bool]) -> list[int]:
-    """Some of n things, none of which can be left out.
+    """Choose some of n things, none of which can be left out.
 
     >>> _fewest(4, lambda some: {1, 3} <= set(some))
     [1, 3]

@@ -1,4 +1,4 @@
-"""What an inspection is: it notes something of released files and of the input, notes add up, and their sum is judged.
+"""The contract of inspections: note something of released files and of the input, add notes up, judge their sum.
 
 A worker notes, the flow adds up and judges: any figure is the same however rows lie in files, but for the last digits
 of floats. Notes lie in the private work area, and may hold values of records; what a check says of them may not.
@@ -32,7 +32,7 @@ from microagg_core.spec.release import RiskEffort
 
 @dataclass(frozen=True)
 class Promise:
-    """What the release has to keep, and what is asked of it, as spec, survey and plan have it."""
+    """Promise of a release: what it has to keep and to hold, as spec, survey and plan have it."""
 
     schema: FileSchema
     #: The kinds of the quasi-identifiers, and the scale of distances.

@@ -32,7 +32,7 @@ class Asked(Protocol):
 
 @dataclass(frozen=True)
 class Demand:
-    """What is demanded of a confidential column: of every group, distinct values and t-closeness; and inference."""
+    """Demands on a confidential column: distinct values and t-closeness of every group; and inference."""
 
     column: str
     distinct: int = 0

@@ -16,7 +16,7 @@ What = Literal[
 
 @dataclass(frozen=True)
 class Disclosure:
-    """One thing that confidential columns would disclose. ``what`` is the field that acknowledges it."""
+    """A disclosure by confidential columns. ``what`` is the field that acknowledges it."""
 
     what: What
     columns: tuple[str, ...]

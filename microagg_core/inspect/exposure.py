@@ -51,7 +51,7 @@ class ConfidentialValues:
 
 @dataclass(frozen=True)
 class ValuesShown:
-    """What combinations show of a confidential column."""
+    """Values of a confidential column that combinations show."""
 
     #: How many distinct values each has.
     distinct: Ints
@@ -112,7 +112,7 @@ class Exposure:
 
     @cached_property
     def shown(self) -> dict[str, ValuesShown]:
-        """What combinations show, by confidential column."""
+        """Find the values that combinations show, by confidential column."""
         shown = {}
         for column in self.confidential:
             values, distance = GroupValues.of(column.codes, self.groups, self.sizes), None

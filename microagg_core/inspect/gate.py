@@ -85,7 +85,7 @@ def note_batch(before: Notes, batch: InputBatch) -> Notes:
 
 @dataclass(frozen=True)
 class Inspected:
-    """What was noted of all files that would be published: those of arrivals, and those of a series' survivors."""
+    """Notes of all files that would be published: those of arrivals, and those of a series' survivors."""
 
     arrivals: Notes
     survivors: Notes = field(default_factory=Notes)

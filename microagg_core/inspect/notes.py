@@ -59,7 +59,7 @@ def added(a: Any, b: Any) -> Any:
 
 @dataclass(frozen=True)
 class Notes:
-    """What was noted of some files, or of some parts of the input."""
+    """Notes of some files, or of some parts of the input, by inspection."""
 
     rows: int = 0
     by_key: Mapping[str, Any] = field(default_factory=dict)

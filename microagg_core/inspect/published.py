@@ -1,4 +1,4 @@
-"""Which figures of information loss may be published: those that cannot be solved for single records.
+"""Choose the figures of information loss that may be published: those that cannot be solved for single records.
 
 A record's distance from its group's mean is unknown to a reader; there are as many free unknowns for each attribute as
 records less groups. Figures are equations in them, so they are published only where unknowns abound, over the whole
@@ -195,7 +195,7 @@ def _given(looked: _Looked) -> dict[str, float | None]:
 
 @dataclass(frozen=True)
 class _Attribute:
-    """What is published of an attribute, and what totals may tell of it.
+    """Published figures of an attribute, and what totals may tell of it.
 
     ``sse`` and ``absolute`` are its sums: as a reader computes them from coarser figures, or else as they are.
     ``lacking`` is what totals have to hide of ``sse`` where nothing is published of it.

@@ -1,4 +1,4 @@
-"""What confidential columns give away, estimated from small, mergeable samples: of values, and of records.
+"""Sample values and records in small, mergeable samples, to estimate what confidential columns give away.
 
 A *sketch* of a column keeps the records of the values whose hashes are least, so every sampled value comes with all its
 records, whichever parts they lie in. It tells how many distinct values there are, how many records have a value of

@@ -134,7 +134,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class InputPart:
-    """Some of the input that is read on its own: stretches of files, in the order of their rows."""
+    """Part of the input that is read on its own: stretches of files, in the order of their rows."""
 
     number: int
     stretches: tuple[Stretch, ...]

@@ -53,7 +53,7 @@ class AveragedKind(Kind):
 
     @abstractmethod
     def rounding_error(self, largest: float) -> float:
-        """How far rounding takes a mean at most, where no value is larger than this."""
+        """Bound the rounding of a mean, where no value is larger than this."""
 
     def fits(self, before: Ticks, after: Ticks, groups: Groups) -> Bools:
         ordered, after = before[groups.order], after[groups.order]

@@ -1,4 +1,4 @@
-"""What a release asks of a quasi-identifier, and each kind answers in a file of its own.
+"""The contract of kinds: questions of a release to a quasi-identifier, which each kind answers in a file of its own.
 
 A column becomes *ticks*, numbers that can be compared and computed with and lose nothing of the values. Groups are made
 of the ticks' offsets from an origin, standardized; each group's ticks are replaced by their representative, which goes
@@ -51,7 +51,7 @@ CLAIMS_OF_A_MEAN = frozenset({Claim.MEAN_KEPT, Claim.WITHIN_RANGE, Claim.ORDER_K
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a spec says of a quasi-identifier: its name, and how it is to be rounded."""
+    """Declaration of a quasi-identifier in a spec: its name, and how it is to be rounded."""
 
     name: str = ""
     rule: Rule = DEFAULT_ROUNDING

@@ -220,7 +220,7 @@ _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 
 
 class Slice(NamedTuple):
-    """Where the rows for one destination lie: in which object of which task, from byte to byte."""
+    """Place of the rows for one destination: an object of a task, from byte to byte."""
 
     #: The number of the task that wrote the object, and that of the object among the task's own.
     maker: int

@@ -1,4 +1,4 @@
-"""What every algorithm says of itself, and the one way in which it is run."""
+"""Describe algorithms, and run them in one way."""
 
 from __future__ import annotations
 

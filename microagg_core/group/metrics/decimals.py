@@ -1,4 +1,4 @@
-"""How many decimals floats need: what distinguishes 12.5 in a column of prices from a measured 12.500137924.
+"""Count the decimals that floats need: what distinguishes 12.5 in a column of prices from a measured 12.500137924.
 
 A float needs as many decimals as its shortest text has that reads back as the same float. The test is exact: a float
 is taken to the nearest whole number of 10**-d and divided back, which for numbers of so few digits can be right for

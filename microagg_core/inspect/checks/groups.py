@@ -45,7 +45,7 @@ class GroupRanges(GateCheck[tuple[int, ...]]):
 
 
 class Sharing:
-    """Which records share a released combination, of which each has a number."""
+    """Records by the released combination that they share, of which each has a number."""
 
     def __init__(self, combination: NDArray[Any]) -> None:
         self._combination = combination

@@ -60,7 +60,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Correlations:
-    """Of all pairs of quasi-identifiers, exact; NaN where a pair has none."""
+    """Exact correlations of all pairs of quasi-identifiers; NaN where a pair has none."""
 
     columns: tuple[str, ...]
     before: PlainGaps

@@ -80,7 +80,7 @@ def broken_with(groups: Rings, rules: Rules, g: int, without: int, plus: int) ->
 
 @uncounted
 def holds_with(groups: Rings, rules: Rules, g: int, without: int, plus: int) -> bool:
-    """Whether a group holds the rules without one record and with another; -1 is none."""
+    """Tell whether a group holds the rules without one record and with another; -1 is none."""
     return broken_with(groups, rules, g, without, plus) <= 0.0
 
 

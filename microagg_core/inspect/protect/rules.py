@@ -21,7 +21,7 @@ _SHORT = 12
 
 
 class Rules(NamedTuple):
-    """What is demanded of the groups of n records, column by column."""
+    """Demands on the groups of n records, column by column."""
 
     codes: Ints  #: (columns, n), the place of each record's value among the distinct ones; 0 where it has none
     kinds: Ints  #: (columns), what is asked of distances

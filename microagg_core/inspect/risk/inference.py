@@ -30,7 +30,7 @@ _NEGLIGIBLE = 1e-15
 
 @dataclass(frozen=True)
 class ColumnInference:
-    """Of one confidential column: combinations, and their records, by their number of distinct values (0, 1, ...)."""
+    """Combinations and records by their number of distinct values (0, 1, ...) in a confidential column."""
 
     name: str
     groups: PlainInts

@@ -40,7 +40,7 @@ _MOST = {"rows": 1e11, "keys": 3e7, "workers": 1e5, "threads": 1e3, "columns": 1
 
 @dataclass(frozen=True)
 class Description:
-    """What is released, by whom it is worked on, and what that costs."""
+    """A release described without data: its size, its workers, its prices."""
 
     #: Of the input: its records, and the distinct combinations of blocking values.
     rows: int = 1_000_000

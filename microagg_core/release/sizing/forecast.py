@@ -41,7 +41,7 @@ class StageTimes:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a release would take."""
+    """Forecast of a release: time, memory, requests, cost."""
 
     description: Description
     #: What is planned.

@@ -51,7 +51,7 @@ _FETCH_BYTES = 8 * 2**20
 
 
 class CsvText(io.RawIOBase):
-    """Some bytes of an open file, or all of it unpacked; the file stays open."""
+    """Read some bytes of an open file, or all of it unpacked; the file stays open."""
 
     def __init__(self, file: BinaryIO, url: str, place: Place = (), n_fetched: int = _FETCH_BYTES) -> None:
         self._at, self._end = place or (0, sys.maxsize)
