@@ -98,7 +98,7 @@ class Rows(TableOutput):
 
 
 class Load(NamedTuple):
-    """What the largest task of a step is about, as far as that takes memory."""
+    """Size of the largest task of a step, as far as that takes memory."""
 
     rows: int = 0
     columns: int = 0
@@ -158,7 +158,7 @@ class Companion(Protocol):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CompanionStep:
-    """What another room has a step do besides: it reads, writes and sends as if the step's declaration said so."""
+    """Addition of another room to a step: it reads, writes and sends as if the step's declaration said so."""
 
     #: The name of the step.
     step: str

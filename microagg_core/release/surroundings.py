@@ -96,7 +96,7 @@ def try_work_area(work: Store) -> None:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a worker finds around it."""
+    """Surroundings of a worker: clock, disk, kernels, storage, credentials."""
 
     #: Seconds since 1970.
     clock: float

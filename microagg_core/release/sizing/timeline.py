@@ -20,7 +20,7 @@ from microagg_core.release.sizing.tasks import StepTasks
 
 @dataclass(frozen=True)
 class Workplace:
-    """Where tasks are done; a speed of 1 is that of the measured machine's cores."""
+    """Workers and store of a forecast; a speed of 1 is that of the measured machine's cores."""
 
     workers: int
     threads: int = 1
