@@ -17,21 +17,22 @@ from microagg_core.api.arguments import (
     one_seed,
     whole_number,
 )
-from microagg_core.arrays import Floats, Ints
+from microagg_core.arrays import Ints
 from microagg_core.errors import SpecError
 from microagg_core.group.algorithms import AlgorithmInfo
 from microagg_core.group.headway import Headway, listening, working_on
+from microagg_core.group.points import AnyPoints
 from microagg_core.kernels.tools.threads import Threads
 
 if TYPE_CHECKING:
     from microagg_core.group.bounds import Bound
 
 
-def grouped(info: AlgorithmInfo, X: Floats, k: int, seed: int, params: dict[str, Any], effort: str) -> Ints:
+def grouped(info: AlgorithmInfo, X: AnyPoints, k: int, seed: int, params: dict[str, Any], effort: str) -> Ints:
     return improved(X, info.run(X, k, seed=seed, **params), k, seed, effort)
 
 
-def improved(X: Floats, labels: Ints, k: int, seed: int, effort: str) -> Ints:
+def improved(X: AnyPoints, labels: Ints, k: int, seed: int, effort: str) -> Ints:
     if effort == "off":
         return labels
     from microagg_core.group.refine.refinement import refine

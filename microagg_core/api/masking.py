@@ -28,6 +28,7 @@ from microagg_core.errors import SpecError
 from microagg_core.group.algorithms import AlgorithmInfo, algorithms
 from microagg_core.group.headway import Headway, listening, working_on
 from microagg_core.group.metrics.losses import Losses, losses, masked_by, percent
+from microagg_core.group.points import Points
 from microagg_core.kernels.tools.threads import Threads
 
 if TYPE_CHECKING:
@@ -194,12 +195,12 @@ def _masked_as_one(table: Table, names: list[Hashable], info: AlgorithmInfo, opt
 
     quasi = QuasiIdentifiers.of({name: quasi_identifier(table, name) for name in names})
     Z = quasi.standardized()
-    X = Z if options.standardize else quasi.as_given()
+    X = Z if options.standardize else Points.of(quasi.as_given())
     k, seed, effort, params = options.k, options.seed, options.effort, options.algorithm.parameters
     certificate: Certificate | None = None
     tried: tuple[Tried, ...] = ()
     if info.each_attribute:
-        labels = np.stack([grouped(info, column[:, None], k, seed, params, effort) for column in X.T], axis=1)
+        labels = np.stack([grouped(info, column[:, None], k, seed, params, effort) for column in X.X.T], axis=1)
     elif info.name == "best":
         from microagg_core.group.algorithms.best import best
 
@@ -208,7 +209,7 @@ def _masked_as_one(table: Table, names: list[Hashable], info: AlgorithmInfo, opt
     else:
         labels, certificate = info.run_certified(X, k, measured=Z, seed=seed, **params)
         labels = improved(X, labels, k, seed, effort)
-    measured = quasi.measured()
+    measured = quasi.measured().numbers()
     lost = losses(measured, labels)
     if certificate is not None:
         lost = lost.certified(quasi.certified(certificate))

@@ -20,6 +20,7 @@ from microagg_core.group.bounds import NOTHING, Bound, Certificate
 from microagg_core.group.headway import working_on
 from microagg_core.group.metrics.moments import Groups, Moments
 from microagg_core.group.metrics.statistics import LossStatistics, loss_statistics
+from microagg_core.group.points import Points
 from microagg_core.group.refine.bounds import refine_with_bound
 from microagg_core.kernels.tools.threads import cpu_seconds
 
@@ -51,7 +52,7 @@ class GroupingRules(Protocol):
 class Protect(Protocol):
     """Change groups until each holds what is demanded besides k; returns them so, and refined."""
 
-    def __call__(self, X: Floats, labels: Ints, k: int, *, effort: str | float, seed: int) -> tuple[Ints, Ints]: ...
+    def __call__(self, X: Points, labels: Ints, k: int, *, effort: str | float, seed: int) -> tuple[Ints, Ints]: ...
 
 
 @dataclass(frozen=True)
@@ -113,8 +114,8 @@ def run_block(
         representatives = _representatives(encoding, ticks, labels)
         return BlockOutcome(labels, representatives, 0.0, 0.0, False, info.name, (), certificate)
     there, offsets = ~missing[0], encoding.offsets_of(ticks)
-    Z = np.ascontiguousarray(encoding.standardize(offsets, missing)[:, there])
-    measured = np.ascontiguousarray(scale.standardize(offsets, missing)[:, there])
+    Z = encoding.points(offsets, missing).columns(there)
+    measured = scale.points(offsets, missing).columns(there)
     seed = int(np.random.SeedSequence([spec.seed, block]).generate_state(1, np.uint64)[0] >> np.uint64(1))
     with working_on(len(missing), block):
         labels, algorithm, tried, certificate = _grouped(spec, Z, measured, seed)
@@ -134,7 +135,7 @@ def run_block(
 
 def _improved(
     spec: GroupingRules,
-    measured: Floats,
+    measured: Points,
     labels: Ints,
     certificate: Certificate | None,
     seed: int,
@@ -150,7 +151,7 @@ def _improved(
 
 
 def _grouped(
-    spec: GroupingRules, Z: Floats, measured: Floats, seed: int
+    spec: GroupingRules, Z: Points, measured: Points, seed: int
 ) -> tuple[Ints, str, tuple[str, ...], Certificate | None]:
     """Run the spec's algorithm, or the best: groups, what made them, all that were run, and what was proved."""
     info = algorithms()[spec.algorithm.name]

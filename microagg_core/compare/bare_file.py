@@ -198,13 +198,13 @@ def _run(quasi: QuasiIdentifiers, info: AlgorithmInfo, k: int, seed: int) -> Out
     Z = quasi.standardized()
     try:
         if len(Z) >= 2 * k:
-            info.run(Z[: 2 * k], k, seed=seed)  # compiling is not the algorithm's time
+            info.run(Z.rows(slice(2 * k)), k, seed=seed)  # compiling is not the algorithm's time
     except MicroaggError:
         pass
     start = time.process_time()
     labels = info.run(Z, k, seed=seed)
     seconds = time.process_time() - start
-    lost, sizes = losses(quasi.measured(), labels), np.bincount(labels)
+    lost, sizes = losses(quasi.measured().numbers(), labels), np.bincount(labels)
     l_sse, l_e = significant(lost.l_sse), significant(lost.l_e)
     return Outcome(info.name, k, l_sse, l_e, len(sizes), int(sizes.min()), int(sizes.max()), round(seconds, 3))
 

@@ -79,9 +79,13 @@ class Kind(ABC):
     name: str
     source_type: pa.DataType
     rule: Rule = DEFAULT_ROUNDING
+    #: How many times as much as another attribute it counts in the metric.
+    importance: float = 1.0
 
     #: What holds of released values; :mod:`microagg_core.data.kinds.registry` tries it on :meth:`examples`.
     claims: ClassVar[frozenset[Claim]]
+    #: Whether ticks are codes of categories, which agree or do not: from 0, the most frequent first.
+    is_coded: ClassVar[bool] = False
     #: Whether ticks follow from all values of the file, such as places in a dictionary; see :meth:`more_traits`.
     needs_all_values: ClassVar[bool] = False
     #: Whether the mean of such a column can be a float, which is what the Python functions give.

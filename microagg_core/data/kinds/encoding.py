@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,7 @@ from microagg_core.data.kinds.registry import completed, unrounded_kind
 from microagg_core.errors import DataError
 from microagg_core.group.bounds import Certificate
 from microagg_core.group.metrics.moments import Groups, Moments, Origin, middle, standardized, steadied
+from microagg_core.group.points import Points
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,9 @@ class Encoding:
     @classmethod
     def from_moments(cls, kinds: tuple[Kind, ...], moments: tuple[Moments, ...]) -> Encoding:
         """Standardize with these moments: mean 0, population variance 1; a constant attribute becomes 0."""
-        origins = tuple(middle(m.least, m.greatest) for m in moments)
-        means = tuple(m.mean_from(origin) for m, origin in zip(moments, origins, strict=True))
+        columns = list(zip(kinds, moments, strict=True))
+        origins = tuple(0 if kind.is_coded else middle(m.least, m.greatest) for kind, m in columns)
+        means = tuple(0.0 if kind.is_coded else m.mean_from(o) for (kind, m), o in zip(columns, origins, strict=True))
         return cls(kinds, origins, means, tuple(m.deviation for m in moments))
 
     def steadied(self) -> Encoding:
@@ -63,9 +66,20 @@ class Encoding:
             offsets[:, j] = kind.offsets(values, origin)
         return offsets
 
+    @property
+    def costs(self) -> Floats:
+        """What a mismatch costs in the metric; 0 of numbers, and where all have one category."""
+        columns = zip(self.kinds, self.deviations, strict=True)
+        return np.array([kind.importance / d**2 if kind.is_coded and d > 0 else 0.0 for kind, d in columns])
+
+    def points(self, offsets: Floats, missing: Bools | None = None) -> Points:
+        return Points(self.standardize(offsets, missing), self.costs)
+
     def standardize(self, offsets: Floats, missing: Bools | None = None) -> Floats:
-        """Standardize offsets; missing values become 0 and take no part in anything."""
-        z = standardized(offsets, np.array(self.means), np.array(self.deviations))
+        """Standardize offsets, and leave codes as they are; missing values become 0 and take no part in anything."""
+        columns = zip(self.kinds, self.deviations, strict=True)
+        deviations = np.array([1.0 if kind.is_coded else d / math.sqrt(kind.importance) for kind, d in columns])
+        z = standardized(offsets, np.array(self.means), deviations)
         if missing is not None and missing.any():
             z[missing] = 0.0
         return z
@@ -108,13 +122,13 @@ class QuasiIdentifiers:
             tuple(columns), tuple(ticks), np.stack(missing, axis=1), Encoding.from_moments(tuple(kinds), moments)
         )
 
-    def standardized(self) -> Floats:
-        """An (n, p) array on the scale on which groups are made: columns of mean 0 and variance 1, to 24 bits."""
-        return self.encoding.steadied().standardize(self.encoding.offsets_of(self.ticks))
+    def standardized(self) -> Points:
+        """The records on the scale on which groups are made: columns of mean 0 and variance 1, to 24 bits."""
+        return self.encoding.steadied().points(self.encoding.offsets_of(self.ticks))
 
-    def measured(self) -> Floats:
+    def measured(self) -> Points:
         """The same on the scale of losses: columns of mean 0 and population variance 1; a constant one at 0."""
-        return self.encoding.standardize(self.encoding.offsets_of(self.ticks))
+        return self.encoding.points(self.encoding.offsets_of(self.ticks))
 
     def certified(self, certificate: Certificate) -> Certificate:
         """Turn a certificate about :meth:`standardized` into one about :meth:`measured`; the bound claims no more."""

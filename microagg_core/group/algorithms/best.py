@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints
 from microagg_core.group.costs import annealing_sweeps, refinement_bytes, refinement_seconds
+
+if TYPE_CHECKING:
+    from microagg_core.group.points import AnyPoints
 
 #: Algorithms that search or choose themselves are not tried.
 _NOT_TRIED = ("search", "best")
@@ -41,8 +45,8 @@ def suitable(n: int, p: int, k: int) -> list[AlgorithmInfo]:
     return [info for info in able if info.cost_seconds(n, p, k) <= limit]
 
 
-def best(X: Floats, k: int, *, seed: int = 0) -> tuple[Ints, tuple[Tried, ...]]:
-    """Run the suitable algorithms on an (n, p) array of finite numbers, refine each, and keep the least loss.
+def best(points: AnyPoints, k: int, *, seed: int = 0) -> tuple[Ints, tuple[Tried, ...]]:
+    """Run the suitable algorithms on points or an array of finite numbers, refine each, and keep the least loss.
 
     Returns the groups, and everything that was tried: of several with the least loss, the first made the groups.
     """
@@ -50,9 +54,11 @@ def best(X: Floats, k: int, *, seed: int = 0) -> tuple[Ints, tuple[Tried, ...]]:
 
     from microagg_core.group.headway import Progress
     from microagg_core.group.labels import private_copy
+    from microagg_core.group.points import Points
     from microagg_core.group.refine.neighbours import Records
     from microagg_core.group.refine.refinement import neighbour_count, refine_near, sse_of_labels
 
+    X = Points.of(points).numbers()
     n, p = X.shape
     records = Records.of(X, neighbour_count(n, k)) if n >= 2 * k else None
     Z = private_copy(X)

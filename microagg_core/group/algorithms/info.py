@@ -21,8 +21,9 @@ from microagg_core.group.costs import (
 if TYPE_CHECKING:
     from microagg_core.arrays import Floats, Ints
     from microagg_core.group.bounds import Certificate
+    from microagg_core.group.points import AnyPoints
 else:  # for the algorithms' files, which are read without numpy
-    Floats = Ints = Any
+    Floats = Ints = AnyPoints = Any
 
 __all__ = ["AlgorithmInfo", "Floats", "Ints", "Parameter"]
 
@@ -163,20 +164,21 @@ class AlgorithmInfo:
         most = f"{self.name} takes at most {self.max_records} records (got {n})"
         return f"{most}; choose another algorithm, or smaller blocks"
 
-    def run(self, X: Floats, k: int, *, seed: int = 0, **params: Any) -> Ints:
-        """Group the n records of X, an (n, p) array of finite numbers, n >= k, which is left as it is.
+    def run(self, X: AnyPoints, k: int, *, seed: int = 0, **params: Any) -> Ints:
+        """Group the n records of X, points or an (n, p) array of finite numbers, n >= k, which is left as it is.
 
         Labels are 0..g-1 in the order of each group's first record. ValueError for a wrong parameter, SpecError for a
         k or a number of attributes that cannot be done, DataError for too many records, NaN and infinity; a group
         outside the sizes that the registry promises is a bug of ours and raises InternalError.
         """
         from microagg_core.group.labels import checked_labels, private_copy
+        from microagg_core.group.points import Points
 
         parameters = self._checked(X, k, params)
-        labels = self.groups(private_copy(X), k, seed=seed, **parameters)
+        labels = self.groups(private_copy(Points.of(X).numbers()), k, seed=seed, **parameters)
         return checked_labels(labels, self.sizes(k), self.name)
 
-    def _checked(self, X: Floats, k: int, params: Mapping[str, Any]) -> dict[str, float | str]:
+    def _checked(self, X: AnyPoints, k: int, params: Mapping[str, Any]) -> dict[str, float | str]:
         parameters = self.with_defaults(params)
         if problem := self.refuses(k, X.shape[1]):
             raise SpecError(problem)
@@ -185,7 +187,7 @@ class AlgorithmInfo:
         return parameters
 
     def run_certified(
-        self, X: Floats, k: int, *, measured: Floats, seed: int = 0, **params: Any
+        self, X: AnyPoints, k: int, *, measured: AnyPoints, seed: int = 0, **params: Any
     ) -> tuple[Ints, Certificate | None]:
         """Group the records of X as :meth:`run` does, with the certificate, if there is one, about other values.
 
@@ -198,15 +200,14 @@ class AlgorithmInfo:
         >>> round(algorithms()["two_mu_approx"].run_certified(X, 2, measured=X)[1].bound, 9)
         2.0
         """
-        import numpy as np
-
         from microagg_core.group.labels import checked_labels
+        from microagg_core.group.points import Points
 
-        if self.certified is None or not np.array_equal(X, measured):
+        if self.certified is None or not Points.of(X).equals(Points.of(measured)):
             labels = self.run(X, k, seed=seed, **params)
-            return labels, None if self.certified is None else self.certified(measured)[1]
+            return labels, None if self.certified is None else self.certified(Points.of(measured).numbers())[1]
         self._checked(X, k, params)
-        labels, certificate = self.certified(X)
+        labels, certificate = self.certified(Points.of(X).numbers())
         return checked_labels(labels, self.sizes(k), self.name), certificate
 
     def document(self) -> dict[str, Any]:

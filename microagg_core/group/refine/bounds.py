@@ -10,6 +10,7 @@ import numpy as np
 from microagg_core.arrays import Floats, Ints
 from microagg_core.group.bounds import Bound, Certificate, in_units_of
 from microagg_core.group.costs import EFFORTS, factor_is_affordable
+from microagg_core.group.points import AnyPoints, Points
 from microagg_core.group.refine.neighbours import Records, neighbour_bound, neighbour_bound_of
 from microagg_core.group.refine.refinement import affordable_optimum, least_loss, neighbour_count, refine_near
 
@@ -35,8 +36,9 @@ def _by_columns(X: Floats, k: int) -> Bound | None:
     return column_bound(X, k)
 
 
-def best_bound(X: Floats, k: int, effort: str) -> Bound:
-    """Prove the neighbour bound, or with "thorough" the best of all bounds that apply, for an (n, p) array."""
+def best_bound(points: AnyPoints, k: int, effort: str) -> Bound:
+    """Prove the neighbour bound, or with "thorough" the best of all bounds that apply."""
+    X = Points.of(points).numbers()
     neighbours = neighbour_bound_of(X, k)
     if effort != "thorough" or neighbours.kind == "one group":
         return neighbours
@@ -53,7 +55,7 @@ def _bound_of(optimum: Optimum) -> Bound:
 
 
 def refine_with_bound(
-    X: Floats, labels: Ints, k: int, effort: str | float, seed: int, certified: Certificate | None = None
+    points: AnyPoints, labels: Ints, k: int, effort: str | float, seed: int, certified: Certificate | None = None
 ) -> tuple[Ints, Bound]:
     """Refine labels (the given ones stay where nothing is gained), and prove what X loses at least.
 
@@ -61,6 +63,7 @@ def refine_with_bound(
     prove is tried with "thorough" only, and for k=2 the optimum itself. ``certified`` is what the algorithm has proved
     of X already.
     """
+    X = Points.of(points).numbers()
     n = len(X)
     if n < 2 * k:
         return labels, neighbour_bound_of(X, k)

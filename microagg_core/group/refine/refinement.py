@@ -14,6 +14,7 @@ from microagg_core.arrays import Floats, Ints
 from microagg_core.group.costs import LARGE_K, annealing_sweeps, downhill_sweeps, optimum_is_affordable
 from microagg_core.group.labels import checked_labels
 from microagg_core.group.metrics.losses import group_means
+from microagg_core.group.points import AnyPoints, Points
 from microagg_core.group.refine.annealing import Annealing
 from microagg_core.group.refine.neighbours import Records
 
@@ -108,12 +109,12 @@ def least_loss(records: Records, given: Ints, optimum: Optimum, seed: int) -> In
     return next(labels for labels, loss in zip(candidates, losses, strict=True) if loss <= enough)
 
 
-def refine(X: Floats, labels: Ints, k: int, *, effort: str = "fast", seed: int = 0) -> Ints:
+def refine(X: AnyPoints, labels: Ints, k: int, *, effort: str = "fast", seed: int = 0) -> Ints:
     """Improve a partition: groups of at least k again, and a sum of squared errors that is not greater.
 
-    ``X`` is an (n, p) array of finite numbers, ``labels`` one whole number a record, no group below k. "fast" takes
-    some dozen steps a record, "thorough" six hundred, or for k = 2 the optimum where that takes seconds: steps, never a
-    clock's time, so that the same arguments give the same groups on every machine.
+    ``X`` are points or an (n, p) array of finite numbers, ``labels`` one whole number a record, no group below k.
+    "fast" takes some dozen steps a record, "thorough" six hundred, or for k = 2 the optimum where that takes seconds:
+    steps, never a clock's time, so that the same arguments give the same groups on every machine.
 
     Returns labels 0 to g-1 in the order of each group's first record.
 
@@ -125,7 +126,7 @@ def refine(X: Floats, labels: Ints, k: int, *, effort: str = "fast", seed: int =
     given = checked_labels(labels, (k, None), "refine")
     if len(X) < 2 * k or k < 2:
         return given
-    records = Records.of(X, neighbour_count(len(X), k))
+    records = Records.of(Points.of(X).numbers(), neighbour_count(len(X), k))
     optimum = affordable_optimum(records, k, effort)
     if optimum is not None:
         return least_loss(records, given, optimum, seed)

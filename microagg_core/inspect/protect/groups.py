@@ -20,6 +20,7 @@ from microagg_core.errors import InternalError
 from microagg_core.group.costs import EFFORTS, annealing_sweeps
 from microagg_core.group.metrics.losses import group_means
 from microagg_core.group.metrics.moments import Groups
+from microagg_core.group.points import AnyPoints, Points
 from microagg_core.group.refine.neighbours import Records
 from microagg_core.group.refine.refinement import sse_of_labels
 from microagg_core.inspect.demand import Demand
@@ -243,13 +244,14 @@ class _Block:
 
 
 def protected_groups(
-    X: Floats, labels: Ints, k: int, demands: BlockDemands, effort: str | float, seed: int
+    points: AnyPoints, labels: Ints, k: int, demands: BlockDemands, effort: str | float, seed: int
 ) -> tuple[Ints, Ints]:
     """Make groups of at least k that hold all demands, from those of an algorithm: the best as made, and refined.
 
     They are the same array where nothing was gained. The block as one group has to hold the demands, see
     :meth:`BlockDemands.impossible`.
     """
+    X = Points.of(points).numbers()
     n = len(X)
     if n < 2 * k:
         whole = np.zeros(n, dtype=np.int64)
