@@ -8,6 +8,7 @@ squares of a group is that over its pairs divided by its size, and bounds on it 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -53,10 +54,6 @@ class Points:
     @property
     def n_numbers(self) -> int:
         return int(np.count_nonzero(~self.is_code))
-
-    def numbers(self) -> Floats:
-        """The same distances between numbers alone: the records as they are, where none of them is a code."""
-        return self.X if self.are_numbers else self.dense()
 
     def numbers_first(self) -> Points:
         """The same points with their codes last; where there are no numbers, zeros come first."""
@@ -113,11 +110,27 @@ class Points:
         >>> Points(np.array([[0.0], [1.0], [2.0]]), np.array([2.0])).dense().tolist()
         [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
         """
-        columns = [
-            (self.X[:, [j]] == np.arange(self.X[:, j].max() + 1)) * np.sqrt(cost / 2) if cost > 0 else self.X[:, [j]]
-            for j, cost in enumerate(self.costs)
-        ]
-        return np.hstack([np.zeros((len(self), 0)), *columns])
+        return self.X if self.are_numbers else self.nearly_dense(np.inf)
+
+    def nearly_dense(self, most: float) -> Floats:
+        """The same, but that a column of more than ``most`` categories becomes so many, in which distances are rough.
+
+        They are right on average: each category has a sign in each column, drawn once and for all.
+        """
+        columns = [np.zeros((len(self), 0))]
+        for values, cost in zip(self.X.T, self.costs, strict=True):
+            if cost == 0:
+                columns.append(values[:, None])
+                continue
+            codes = values.astype(np.int64)
+            count = int(codes.max(initial=0)) + 1
+            if count <= most:
+                corners = np.eye(count) * math.sqrt(cost / 2)
+            else:
+                signs = np.random.Generator(np.random.PCG64(count)).choice([-1.0, 1.0], (count, int(most)))
+                corners = signs * math.sqrt(cost / (2 * most))
+            columns.append(corners[codes])
+        return np.hstack(columns)
 
 
 AnyPoints: TypeAlias = Floats | Points
