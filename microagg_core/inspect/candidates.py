@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.data.tables.ordering import ascending_order
+from microagg_core.kernels.scan.mixed_links import weigh_nearest_of_codes
 from microagg_core.kernels.scan.remaining import weigh_nearest
 
 #: Distances that differ by less than this share, or by less than this many deviations, are equal.
@@ -28,11 +29,13 @@ FEW_ASKED = 200
 class Candidates:
     """The released combinations as somebody sees them who knows some of the quasi-identifiers.
 
-    Of each: means, and which are missing; the number of its label; and its size.
+    Of each: means, and which are missing; the number of its label; and its size. Where ``costs`` has one, an attribute
+    holds codes of categories, and two that differ are so far apart, squared.
     """
 
-    def __init__(self, means: Floats, missing: Bools, labels: Ints, sizes: Ints) -> None:
+    def __init__(self, means: Floats, missing: Bools, labels: Ints, sizes: Ints, costs: Floats | None = None) -> None:
         self._missing, self._sizes = missing, sizes
+        self._costs = costs if costs is not None and costs.any() else None
         self._points = np.where(missing, 0.0, means) if missing.any() else means
         #: Whom they may be: those of the label who miss the same values.
         self._keys = _distinct([labels, *missing.T]) if missing.any() else labels
@@ -47,6 +50,8 @@ class Candidates:
         """Look for records by what is known of them: the chances that ``own`` combination, and the record, is taken."""
         keys, values = self._keys[own], np.where(self._missing[own], 0.0, values)
         asked = np.bincount(keys, minlength=len(self._rivals))
+        if self._costs is not None:
+            return self._link_codes(values, own, self._costs)
         few = (asked <= FEW_ASKED) | (self._rivals <= FEW_COMBINATIONS)
         hit, weights = np.zeros(len(own), dtype=np.bool_), np.ones(len(own))
         for is_few in np.unique(few[keys]).tolist():
@@ -74,6 +79,27 @@ class Candidates:
         last = behind[self._keys[own]]
         first = last - self._rivals[self._keys[own]]
         return weigh_nearest(points, sizes, np.ascontiguousarray(values), first, last, place[own], SAME)
+
+    def _link_codes(self, values: Floats, own: Ints, costs: Floats) -> tuple[Floats, Floats]:
+        """Look for records where some attributes are codes: all combinations are compared with each value once.
+
+        The costs of what differs most often are least; attributes are compared in that order, and numbers last.
+        """
+        order = np.lexsort((costs, costs == 0))
+        points, values, costs = self._points[:, order], values[:, order], costs[order]
+        squares = np.where(costs > 0, costs * (points[own] != values), (points[own] - values) ** 2).sum(axis=1)
+        keys = self._keys[own]
+        distinct, row, value = np.unique(
+            np.column_stack([keys, values]), axis=0, return_index=True, return_inverse=True
+        )
+        behind, behind_of = np.cumsum(self._rivals), keys[row]
+        in_order = np.ascontiguousarray(points[self._order])
+        limits, weights = weigh_nearest_of_codes(
+            *(in_order, costs, self._sizes[self._order], np.ascontiguousarray(distinct[:, 1:])),
+            *(behind[behind_of] - self._rivals[behind_of], behind[behind_of], squares[row], SAME),
+        )
+        hit, weight = squares <= limits[value.ravel()], weights[value.ravel()]
+        return np.where(hit, self._sizes[own] / weight, 0.0), np.where(hit, 1.0 / weight, 0.0)
 
     def _grown(self, keys: Bools) -> _Tree:
         name = keys.tobytes()
