@@ -227,7 +227,7 @@ def refuse_nominal(info: AlgorithmInfo, quasi: QuasiIdentifiers) -> None:
     """Stop where an algorithm that sorts values is given some that have no order."""
     columns = zip(quasi.names, quasi.encoding.kinds, strict=True)
     if problem := info.refuses_nominal([str(name) for name, kind in columns if kind.is_coded]):
-        raise SpecError(f"algorithm: {problem}")
+        raise SpecError(problem)
 
 
 def _bound(measured: Points, labels: Ints, k: int, effort: str) -> Bound:

@@ -81,22 +81,32 @@ class Candidates:
         return weigh_nearest(points, sizes, np.ascontiguousarray(values), first, last, place[own], SAME)
 
     def _link_codes(self, values: Floats, own: Ints, costs: Floats) -> tuple[Floats, Floats]:
-        """Look for records where some attributes are codes: all combinations are compared with each value once.
-
-        The costs of what differs most often are least; attributes are compared in that order, and numbers last.
-        """
-        order = np.lexsort((costs, costs == 0))
-        points, values, costs = self._points[:, order], values[:, order], costs[order]
-        squares = np.where(costs > 0, costs * (points[own] != values), (points[own] - values) ** 2).sum(axis=1)
-        keys = self._keys[own]
-        distinct, row, value = np.unique(
-            np.column_stack([keys, values]), axis=0, return_index=True, return_inverse=True
-        )
-        behind, behind_of = np.cumsum(self._rivals), keys[row]
-        in_order = np.ascontiguousarray(points[self._order])
+        """Look for records where some attributes are codes: all combinations are compared with each value once."""
+        coded = costs > 0
+        codes, points, keys = self._points[:, coded], self._points[:, ~coded], self._keys
+        squares = (costs[coded] * (codes[own] != values[:, coded])).sum(axis=1)
+        squares += ((points[own] - values[:, ~coded]) ** 2).sum(axis=1)
+        order = np.lexsort((*codes.T, keys))
+        in_order = np.column_stack([keys, codes])[order]
+        starts = np.flatnonzero(np.any(np.diff(in_order, axis=0, prepend=-1.0) != 0, axis=1))
+        runs = np.searchsorted(in_order[starts, 0], np.arange(len(self._rivals) + 1))
+        asked, row, value = np.unique(
+            np.column_stack([keys[own], values[:, coded], values[:, ~coded]]),
+            axis=0, return_index=True, return_inverse=True,
+        )  # fmt: skip
+        key, asked_codes, asked_points = np.split(asked, [1, 1 + int(coded.sum())], axis=1)
+        first, last = (runs[key[:, 0].astype(np.int64) + after] for after in range(2))
         limits, weights = weigh_nearest_of_codes(
-            *(in_order, costs, self._sizes[self._order], np.ascontiguousarray(distinct[:, 1:])),
-            *(behind[behind_of] - self._rivals[behind_of], behind[behind_of], squares[row], SAME),
+            np.ascontiguousarray(in_order[starts, 1:]),
+            costs[coded],
+            np.append(starts, len(order)),
+            np.ascontiguousarray(points[order]),
+            self._sizes[order],
+            (np.ascontiguousarray(asked_codes), np.ascontiguousarray(asked_points)),
+            first,
+            last,
+            squares[row],
+            SAME,
         )
         hit, weight = squares <= limits[value.ravel()], weights[value.ravel()]
         return np.where(hit, self._sizes[own] / weight, 0.0), np.where(hit, 1.0 / weight, 0.0)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.data.kinds.contract import Kind, Ticks
+from microagg_core.data.kinds.nominal import NominalKind, are_numbers
 from microagg_core.data.kinds.registry import completed, unrounded_kind
 from microagg_core.data.tables.types import is_ordered, plain
 from microagg_core.errors import DataError
@@ -134,10 +135,16 @@ class QuasiIdentifiers:
         """Read columns, by name."""
         kinds, ticks, missing = [], [], []
         for name, array in columns.items():
+            is_category = pa.types.is_dictionary(array.type)
             array, levels = _without_dictionary(array)
             kind = unrounded_kind(name, array.type, levels)
             if kind.needs_all_values:
                 kind = completed(kind, array)
+            if isinstance(kind, NominalKind) and not is_category and are_numbers(kind.categories):
+                raise DataError(
+                    f"quasi-identifier {name!r} is text, and most of its values are numbers or dates; convert it to "
+                    "their type, or, if they are codes, to a category"
+                )
             values, gaps = kind.ticks(array)
             if not kind.finite(values).all():
                 raise DataError(f"quasi-identifier {name!r} has {kind.unusable[0]}; remove or replace them first")

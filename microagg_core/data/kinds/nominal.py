@@ -11,6 +11,8 @@ of the groups, and there the rule preferred the released value, in each by the s
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -23,6 +25,18 @@ from microagg_core.data.kinds.categories import CategoryKind, groups_in_order
 from microagg_core.data.kinds.contract import Claim, Declaration, Ticks, Traits
 from microagg_core.data.tables.types import is_text
 from microagg_core.group.metrics.moments import Groups, Moments, Origin, moments_of, of_codes, of_counts, offsets_from
+
+#: Numbers and dates as text, whatever marks their decimals.
+_NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*([eE][+-]?[0-9]+)?|[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}.*")
+
+
+def are_numbers(values: Sequence[str]) -> bool:
+    """Tell whether most of some texts are numbers or dates, which nobody would take for categories.
+
+    >>> are_numbers(["1.5", "-2", "n/a"]), are_numbers(["2026-11-18"]), are_numbers(["1st-4th", "HS-grad"])
+    (True, True, False)
+    """
+    return sum(_NUMBER.fullmatch(value) is not None for value in values) > len(values) / 2
 
 
 @dataclass(frozen=True)

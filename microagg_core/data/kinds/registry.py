@@ -54,7 +54,8 @@ def kind_of(name: Hashable, arrow_type: pa.DataType, rule: Rule = DEFAULT_ROUNDI
     ('S', 'M')
     """
     declared = Declaration(str(name), rule, **said)
-    kind = _kind_or_refuse(declared, arrow_type).of(declared, arrow_type)
+    cure = "convert it, for CSV declare its type under input.csv.types, coarsen it for blocking, or drop it"
+    kind = _kind_or_refuse(declared, arrow_type, cure).of(declared, arrow_type)
     kind.refuse_rule()
     refuse_broken_claims(kind)
     return kind
@@ -67,19 +68,16 @@ def unrounded_kind(name: Hashable, arrow_type: pa.DataType, levels: tuple[str, .
     (DataType(double), DataType(date32[day]))
     """
     declared = Declaration(str(name), "type", None if levels is None else "ordinal", levels)
-    of = _kind_or_refuse(declared, arrow_type)
+    of = _kind_or_refuse(declared, arrow_type, "convert it to numbers or text, name it in blocking, or drop it")
     kind = of.of(replace(declared, rule="none") if of.has_float_means else declared, arrow_type)
     refuse_broken_claims(kind)
     return kind
 
 
-def _kind_or_refuse(declared: Declaration, arrow_type: pa.DataType) -> type[Kind]:
+def _kind_or_refuse(declared: Declaration, arrow_type: pa.DataType, cure: str) -> type[Kind]:
     kind = kind_for(arrow_type, declared)
     if kind is None:
         is_no = f"cannot be {declared.kind}" if declared.kind else "is neither a number nor a category"
-        kinds = {of.declared_as: replace(declared, kind=of.declared_as) for of in _kinds()}
-        fitting = " or ".join(name for name, other in kinds.items() if kind_for(arrow_type, other))
-        cure = f"declare it {fitting}" if fitting else "convert it, or give it another role"
         raise DataError(f"quasi-identifier {declared.name!r} has the type {arrow_type}, which {is_no}; {cure}")
     return kind
 

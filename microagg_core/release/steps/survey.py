@@ -8,7 +8,6 @@ decides about blocks is of the records that take part: in a night of a series, t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +24,7 @@ from microagg_core.blocks.strata import ROWS
 from microagg_core.data.formats.writing import released_format
 from microagg_core.data.kinds.contract import Kind, Ticks, Traits
 from microagg_core.data.kinds.encoding import Encoding
+from microagg_core.data.kinds.nominal import are_numbers
 from microagg_core.data.tables.hashing import hash_rows, one_array, sum_of
 from microagg_core.data.tables.ordering import as_key
 from microagg_core.data.tables.types import is_text, is_text_or_bytes
@@ -328,17 +328,11 @@ def combine_survey(spec: ReleaseSpec, surveyed: Pieces, context: Context) -> Sur
     )
 
 
-#: Numbers and dates as text, whatever marks their decimals.
-_NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*([eE][+-]?[0-9]+)?|[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}.*")
-
-
 def _refuse_numbers_as_text(spec: ReleaseSpec, context: Context, traits: Sequence[Traits]) -> None:
     """Stop where numbers would be taken for categories: a file has them as text, and nobody said what they are."""
     said = {quasi.name for quasi in spec.roles.quasi_identifiers if quasi.kind is not None}
     for kind, values in zip(context.kinds, traits, strict=True):
-        if kind.declared_as != "nominal" or kind.name in said:
-            continue
-        if sum(_NUMBER.fullmatch(value) is not None for value, _ in values) > len(values) / 2:
+        if kind.declared_as == "nominal" and kind.name not in said and are_numbers([value for value, _ in values]):
             raise DataError(
                 f"quasi-identifier {kind.name!r} is text, and most of its values are numbers or dates; give it their "
                 "type (for CSV under input.csv.types), or, if they are codes, declare it kind: nominal"
