@@ -115,7 +115,7 @@ class CategoryKind(Kind):
         return self.released_as
 
     def rounding_in_words(self) -> str:
-        return f"{self.name!r}: {self.released_words}"
+        return f"{self.name!r}: no mean, but {self.released_words}"
 
     def to_arrow(self, ticks: Ticks, missing: Bools | None = None) -> pa.Array:
         return self._values.take(pa.array(ticks, mask=missing))

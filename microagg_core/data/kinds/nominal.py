@@ -74,6 +74,10 @@ class NominalKind(CategoryKind):
     def released_offsets(self, ticks: Ticks, origin: Origin) -> Floats:
         return offsets_from(ticks, origin)
 
+    def share_below(self, k: int) -> float:
+        """Compute the share of records with a category that fewer than k have."""
+        return sum(count for count in self.counts if count < k) / max(sum(self.counts), 1)
+
     @cached_property
     def _preference(self) -> Ints:
         """The place of each code among those that are equally frequent in a group: the rarest of the file is first."""
