@@ -31,8 +31,11 @@ def test_every_published_figure_is_what_the_files_say(tmp_path: Path) -> None:
     looked_at = {line.figure for line in lines}
     losses = manifest["losses"]
     of_attributes = {
-        f"attributes.{name}.{figure}" for name, figures in losses["attributes"].items() for figure in figures
+        f"attributes.{name}.{figure}{at}"
+        for name, figures in losses["attributes"].items()
+        for figure, value in figures.items()
+        for at in ([f".{percent}" for percent in value] if isinstance(value, dict) else [""])
     }
     of_correlations = {f"correlation_change.{figure}" for figure in losses["correlation_change"]}
-    totals = set(losses) - {"attributes", "correlation_change", "refined"}
+    totals = set(losses) - {"attributes", "correlation_change", "refined", "coarser", "withheld"}
     assert totals | of_attributes | of_correlations <= looked_at

@@ -34,7 +34,8 @@ def _parts(value: Any) -> list[_Given]:
 class AttributeFigures(_Given):
     """Loss of one quasi-identifier; mean and variance are of what is released, in ``unit`` and its square.
 
-    ``l_sse`` and ``variance_kept`` are percentages of the variance; ``mean`` is a text for dates and timestamps.
+    ``l_sse`` and ``variance_kept`` are percentages of the variance; ``mean`` is a text for dates and timestamps, and so
+    are quantiles. ``..._before`` is of the input, all else of what is released.
     """
 
     unit: str | None = None
@@ -43,6 +44,14 @@ class AttributeFigures(_Given):
     mean: float | str | None = None
     variance: float | None = None
     variance_kept: float | None = None
+    #: Percent of the records that have a zero, and that have one of the five most frequent other values.
+    zeros_before: float | None = None
+    zeros: float | None = None
+    heaps_before: float | None = None
+    heaps: float | None = None
+    #: By the percent of the records that lie below.
+    quantiles_before: dict[str, float | str] | None = None
+    quantiles: dict[str, float | str] | None = None
 
 
 class CorrelationChange(_Given):
@@ -94,6 +103,8 @@ class Figures(_Given):
     certificate: CertificateFigures | None = None
     attributes: dict[str, AttributeFigures] | None = None
     correlation_change: CorrelationChange | None = None
+    #: Records that shares of zeros and heaps and quantiles are of, where these are not all.
+    drawn: int | None = None
     #: Figures with fewer than six digits, by their names, and how far from each the true one is at most.
     coarser: dict[str, float] | None = None
     #: Which figures are not published, and why.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.figures import AttributeFigures, CorrelationChange, Figures
+from microagg_core.group.metrics.statistics import readable
 from microagg_core.release.manifest import ColumnEntry, Manifest
 from microagg_core.release.pages.document import (
     Block,
@@ -271,11 +272,17 @@ def _misleads(manifest: Manifest) -> list[Text]:
 def _misleading_means(manifest: Manifest, several: bool) -> list[Text]:
     means, blocking = few_names(manifest, "quasi_identifier"), few_names(manifest, "blocking")
     mended = _MENDED if _tells_what_is_kept(manifest) else ""
+    has_quantiles = any(of.quantiles for of in (manifest.losses.attributes or {}).values())
+    told = " Quantiles and shares of zeros of the source stand with what was lost." if has_quantiles else ""
     return [
         ("Variances and standard deviations of ", *means, f"{_VARIANCES}{mended}"),
         (
-            *("Quantiles, least and greatest values, shares above a limit, and counts of distinct values of ", *means),
-            ": means lie closer together than values do.",
+            *(
+                "Quantiles, least and greatest values, shares of zeros, shares above a limit, and counts of distinct "
+                "values of ",
+                *means,
+            ),
+            f": means lie closer together than values do.{told}",
         ),
         (
             *("Means of small subgroups, such as those above a limit of ", *means),
@@ -348,7 +355,7 @@ def losses_section(manifest: Manifest) -> Section:
     if losses.correlation_change is not None:
         blocks.append(paragraph(*correlation_sentence(manifest, losses.correlation_change)))
     if losses.attributes:
-        blocks.append(_by_column(manifest, losses))
+        blocks += [_by_column(manifest, losses), *_of_values(losses)]
     return Section("loss", "What was lost", (*blocks, *_untold(losses)))
 
 
@@ -398,24 +405,72 @@ def _bound(manifest: Manifest, losses: Figures) -> list[Block]:
 
 
 def _by_column(manifest: Manifest, losses: Figures) -> Rows:
-    attributes, coarser = losses.attributes or {}, losses.coarser or {}
+    attributes = losses.attributes or {}
     rows: list[tuple[Text, ...]] = []
     for column in in_role(manifest, "quasi_identifier"):
         of = attributes.get(column.name)
         if of is None:
             continue
-        within = coarser.get(f"attributes.{column.name}.l_sse")
-        off = f" (within {within:g})" if within else ""
+        off = _within(losses, column.name, "l_sse")
         lost: Share | str = NOT_PUBLISHED if of.l_sse is None else Share(of.l_sse, f"{of.l_sse:.6g} %{off}")
-        rows.append(((Name(column.name),), (lost,), (_il1s(of.il1s, coarser.get(f"attributes.{column.name}.il1s")),)))
+        off = _within(losses, column.name, "il1s")
+        rows.append(((Name(column.name),), (lost,), (NOT_PUBLISHED if of.il1s is None else f"{of.il1s:.6g}{off}",)))
     head = ("column", "share of its variance that is gone", "mean distance (IL1s)")
     return Rows("Loss of each column", head, tuple(rows), frozenset({2}))
 
 
-def _il1s(value: float | None, within: float | None) -> str:
+def _of_values(losses: Figures) -> list[Block]:
+    """Say how shares of zeros and of common values, and quantiles, changed; nothing in manifests that lack them."""
+    told = {name: of for name, of in (losses.attributes or {}).items() if of.quantiles}
+    if not told:
+        return []
+    drawn = f" Both are of {losses.drawn:,} records that were drawn." if losses.drawn else ""
+    blocks: list[Block] = [paragraph(f"{_MEANS_ARE_SMOOTH}{drawn}")]
+    if numbers := {name: of for name, of in told.items() if of.zeros is not None}:
+        fields = ("zeros_before", "zeros", "heaps_before", "heaps")
+        shares: list[tuple[Text, ...]] = [
+            ((Name(name),), *((_percent(losses, name, field),) for field in fields)) for name in numbers
+        ]
+        head: tuple[str, ...] = (
+            "column",
+            "zeros in the source",
+            "released",
+            "five most frequent others in the source",
+            "released",
+        )
+        blocks.append(Rows("Zeros, and round or other frequent values", head, tuple(shares), frozenset({1, 2, 3, 4})))
+    at = next(iter(told.values())).quantiles or {}
+    rows = [
+        (words, *((_quantile(losses, name, field, percent),) for percent in at))
+        for name in told
+        for field, words in (("quantiles_before", (Name(name), ", source")), ("quantiles", (Name(name), ", released")))
+    ]
+    head = ("column", *(f"{percent} % lie below" for percent in at))
+    return [*blocks, Rows("Quantiles", head, tuple(rows), frozenset(range(1, len(head))))]
+
+
+_MEANS_ARE_SMOOTH = (
+    "Means of groups are smoother than values: fewer are zero or round, and the outer quantiles move inwards. Of the "
+    "source, shares and quantiles are only told as far as many records have them in common."
+)
+
+
+def _percent(losses: Figures, column: str, field: str) -> str:
+    value = getattr((losses.attributes or {})[column], field)
+    return NOT_PUBLISHED if value is None else f"{value:.6g} %{_within(losses, column, field)}"
+
+
+def _quantile(losses: Figures, column: str, field: str, percent: str) -> str:
+    value = (getattr((losses.attributes or {})[column], field) or {}).get(percent)
     if value is None:
         return NOT_PUBLISHED
-    return f"{value:.6g}" + (f" (within {within:g})" if within else "")
+    words = value if isinstance(value, str) else readable(value)
+    return f"{words}{_within(losses, column, f'{field}.{percent}')}"
+
+
+def _within(losses: Figures, column: str, figure: str) -> str:
+    within = (losses.coarser or {}).get(f"attributes.{column}.{figure}")
+    return f" (within {readable(within)})" if within else ""
 
 
 def _untold(losses: Figures) -> list[Block]:
@@ -431,5 +486,5 @@ def _untold(losses: Figures) -> list[Block]:
 
 _COARSER = (
     "Some figures have fewer digits than others, and it is said how far off each may be: with all digits they "
-    "would tell of the records of one group."
+    "would tell of the records of one group, or of few."
 )

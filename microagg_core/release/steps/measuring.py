@@ -22,8 +22,15 @@ from microagg_core.group.metrics.figures import CertificateFigures, Figures
 from microagg_core.group.metrics.statistics import LossStatistics, losses_of, significant
 from microagg_core.inspect.gate import Inspected, measures
 from microagg_core.inspect.portrait.contract import Portrait
-from microagg_core.inspect.portrait.portrait import Portraying, portrait_of
-from microagg_core.inspect.published import MOST_DIGITS, figures_of_few, figures_of_night, published_figures, to_digits
+from microagg_core.inspect.portrait.portrait import Portraying, fewest_records, portrait_of
+from microagg_core.inspect.published import (
+    MOST_DIGITS,
+    figures_of_few,
+    figures_of_night,
+    published_figures,
+    to_digits,
+    with_summaries,
+)
 from microagg_core.inspect.risk.labels import Labels
 from microagg_core.release.planned import Planned
 from microagg_core.release.step import Pieces
@@ -60,7 +67,7 @@ def measure_release(
     planned: Planned, anonymized: Pieces, files: Inspected, carried: CarriedFiles | None = None
 ) -> Measured:
     """Combine what the blocks lost with what the files give away; ``carried`` are those of survivors."""
-    numbers, kinds, rows = range(planned.outline.n_partitions), planned.encoding.kinds, int(planned.outline.rows.sum())
+    spec, kinds, rows = planned.context.spec, planned.encoding.kinds, int(planned.outline.rows.sum())
     risk = combine_risk(planned, files)
 
     def of_file(arrivals: Figures) -> Figures:
@@ -69,15 +76,17 @@ def measure_release(
         moments = moments_of_released(files.whole, len(kinds))
         return figures_of_night(rows + carried.rows, kinds, moments, arrivals)
 
-    if not numbers:  # a night of a series in which no record was grouped
-        portrait = _portrait(planned, files, carried, None)
-        return Measured(of_file(figures_of_few(0)), risk, pa.table({}), *portrait)
+    if not planned.outline.n_partitions:  # a night of a series in which no record was grouped
+        return Measured(of_file(figures_of_few(0)), risk, pa.table({}), *_portrait(planned, files, carried, None))
     statistics = reduce(add, anonymized.read_all(LOSSES))
     blocks = pa.concat_tables(anonymized.read_all(BLOCK_LINES))
     n_groups = int(np.asarray(blocks["groups"]).sum())
     moments = moments_of_released(files.arrivals, len(kinds))
     figures = published_figures(statistics, n_groups, kinds, moments, proved_figures(statistics, blocks))
-    return Measured(of_file(figures), risk, blocks, *_portrait(planned, files, carried, statistics))
+    portrait, troubles = _portrait(planned, files, carried, statistics)
+    if carried is None or not carried.rows:
+        figures = with_summaries(figures, portrait, spec.k, fewest_records(spec.k))
+    return Measured(of_file(figures), risk, blocks, portrait, troubles)
 
 
 def combine_risk(planned: Planned, files: Inspected) -> Risk:
