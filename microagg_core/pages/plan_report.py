@@ -17,6 +17,7 @@ from microagg_core.release.pages.words import TEXT_TYPES
 from microagg_core.release.planned import Planned
 from microagg_core.release.planning import task_bytes
 from microagg_core.release.sizing.forecast import Forecast
+from microagg_core.release.steps.survey import Dominated
 
 #: Blocks that are named one by one.
 _LARGEST, _CHANGED = 5, 1000
@@ -252,6 +253,7 @@ def plan_warnings(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
         for kind, m in zip(planned.context.kinds, survey.moments, strict=True)
         if m.n and m.deviation == 0
     ]
+    words += [_dominance_words(column) for column in survey.dominated]
     output, released = spec.output, planned.context.schema.released_schema
     has_text = any(str(kind) in TEXT_TYPES for kind in released.types)
     if output.format == "csv" and output.csv.formulas != "escape" and has_text:
@@ -274,6 +276,19 @@ def plan_warnings(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
             "people, households or firms, give it another role, as its values are released as labels"
         )
     return tuple(words)
+
+
+def _dominance_words(column: Dominated) -> str:
+    """Say that a handful of records makes much of a column's variance.
+
+    >>> _dominance_words(Dominated("wind", 1, 0.566))
+    "one record makes 57 % of the variance of quasi-identifier 'wind': look whether it is right"
+    """
+    who = "one record makes" if column.records == 1 else f"{column.records} records make"
+    they = "it is right" if column.records == 1 else "they are right"
+    return (
+        f"{who} {100 * column.share:.0f} % of the variance of quasi-identifier {column.column!r}: look whether {they}"
+    )
 
 
 #: What the losses are called.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -18,17 +18,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from microagg_core.arrays import Bools, Ints
+from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.blocks.routes import missing_pattern
 from microagg_core.blocks.strata import ROWS
 from microagg_core.data.formats.writing import released_format
-from microagg_core.data.kinds.contract import Kind, Ticks, Traits
+from microagg_core.data.kinds.contract import Claim, Kind, Ticks, Traits
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.hashing import hash_rows, one_array, sum_of
 from microagg_core.data.tables.ordering import as_key
 from microagg_core.data.tables.types import is_text, is_text_or_bytes
 from microagg_core.errors import DataError
-from microagg_core.group.metrics.moments import Moments, merge_all
+from microagg_core.group.metrics.moments import Moments, Origin, merge_all
+from microagg_core.group.metrics.statistics import significant
 from microagg_core.inspect.confidential import Confidential
 from microagg_core.inspect.disclosures import Disclosure
 from microagg_core.kernels.tools.hashing import mix_words
@@ -62,6 +63,22 @@ _FINGERPRINT_SEED = 0x5EED
 _VALUE_BYTES, _COLUMN_BYTES, _COLUMN_ROWS, _SPARE_BYTES = 42, 860 * 2**10, 10_000, 48 * 2**20
 
 
+#: Values at each end of a column that are kept: a handful of records is as many at most.
+_HANDFUL = 10
+#: Records that make so much of a column's variance, and are fewer than this share of them, dominate it.
+_DOMINATED, _FEW = 0.25, 0.01
+
+
+@dataclass(frozen=True)
+class Dominated:
+    """A quasi-identifier of which a handful of records makes much of the variance."""
+
+    column: str
+    records: int
+    #: Of the variance.
+    share: float
+
+
 @dataclass(frozen=True)
 class Survey:
     """What the survey found; everything private to the work area."""
@@ -80,6 +97,7 @@ class Survey:
     disclosures: tuple[Disclosure, ...]
     #: What is to be said of units.
     remarks: tuple[str, ...]
+    dominated: tuple[Dominated, ...]
 
     @property
     def rows(self) -> int:
@@ -163,6 +181,29 @@ def value_bytes(column: pa.ChunkedArray) -> int:
     return len(column) * max(1, int(kind.bit_width) // 8)
 
 
+def least_values(kept: Floats, values: Floats) -> Floats:
+    """Add values to the least ones of those before, in ascending order.
+
+    >>> least_values(np.array([1.0, 5.0]), np.array([3.0, 9.0])).tolist()
+    [1.0, 3.0, 5.0, 9.0]
+    """
+    if len(kept) == _HANDFUL:
+        values = values[values < kept[-1]]
+    both = np.concatenate([kept, values])
+    return np.sort(np.partition(both, _HANDFUL)[:_HANDFUL] if len(both) > _HANDFUL else both)
+
+
+def dominated_by_few(kind: Kind, ends: Floats, moments: Moments, origin: Origin, k: int) -> Dominated | None:
+    """Find whether the records farthest from the mean, k at most, make much of the variance; ``ends`` are offsets."""
+    deviation, most = moments.deviation, min(k, _HANDFUL, int(_FEW * moments.n))
+    if not deviation or Claim.MEAN_KEPT not in kind.claims:
+        return None
+    far = np.sort(np.abs(ends - moments.mean_from(origin)) / deviation)[::-1][:most]
+    shares = np.cumsum(far * far) / moments.n
+    records = int(np.searchsorted(shares, _DOMINATED)) + 1
+    return Dominated(kind.name, records, significant(float(shares[records - 1]))) if records <= len(far) else None
+
+
 class PartSurvey:
     """What accumulates over the batches of one part."""
 
@@ -178,6 +219,8 @@ class PartSurvey:
         self.not_finite = np.zeros(p, dtype=np.int64)
         self.moments: list[list[Moments]] = [[] for _ in range(p)]
         self.traits: list[Traits] = [kind.NO_TRAITS for kind in context.kinds]
+        #: Offsets of the least values, and of the greatest with the other sign.
+        self.ends: list[list[Floats]] = [[np.zeros(0)] * 2 for _ in range(p)]
         self.keys: list[pa.Table] = []
         self.confidential = ConfidentialGathering(context)
         self.fingerprint = Fingerprint()
@@ -209,6 +252,10 @@ class PartSurvey:
             self.traits[j] = kind.more_traits(self.traits[j], column, there)
             self.not_finite[j] += len(finite) - np.count_nonzero(finite)
             self.missing[j] += np.count_nonzero(missing[:, j])
+            offsets = kind.offsets(there, self.context.rough.origins[j])
+            self.ends[j] = [
+                least_values(kept, side) for kept, side in zip(self.ends[j], (offsets, -offsets), strict=True)
+            ]
 
     def _add_keys(self, table: pa.Table, missing: NDArray[np.bool_], waited: NDArray[np.bool_] | None) -> None:
         columns = blocking_columns(table, self.context)
@@ -261,6 +308,7 @@ def _write_survey(work: Work, survey: PartSurvey, nameless: list[int]) -> None:
         "fingerprint": survey.fingerprint.text(),
         "moments": to_plain([merge_all(batches) for batches in survey.moments]),
         "traits": survey.traits,
+        "ends": [[np.nan_to_num(side).tolist() for side in ends] for ends in survey.ends],
         "nameless": nameless,
         "text_bytes": survey.confidential.text_bytes.tolist(),
     }
@@ -322,7 +370,16 @@ def combine_survey(spec: ReleaseSpec, surveyed: Pieces, context: Context) -> Sur
         traits=traits,
         disclosures=_disclosures(context, surveyed, filled, parts),
         remarks=_remarks(spec, surveyed, filled),
+        dominated=_dominated(context, moments, parts),
     )
+
+
+def _dominated(context: Context, moments: tuple[Moments, ...], parts: list[dict[str, Any]]) -> tuple[Dominated, ...]:
+    found = []
+    for j, (kind, of, origin) in enumerate(zip(context.kinds, moments, context.rough.origins, strict=True)):
+        least, greatest = (reduce(least_values, (np.array(p["ends"][j][i]) for p in parts)) for i in range(2))
+        found.append(dominated_by_few(kind, np.concatenate([least, -greatest]), of, origin, context.spec.k))
+    return tuple(column for column in found if column is not None)
 
 
 def _written(surveyed: Pieces, output: BytesOutput, index: int, filled: set[int]) -> list[bytes]:
