@@ -10,6 +10,7 @@ from microagg_core.arrays import Ints
 from microagg_core.blocks.cuts import count_leaves
 from microagg_core.blocks.plan import BlockPlan
 from microagg_core.blocks.strata import Strata
+from microagg_core.data.kinds.metric import metric_words
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.statistics import significant
 from microagg_core.release.pages.promises import pooling_words
@@ -116,6 +117,8 @@ class PlanReport:
     changed: tuple[BlockLine, ...]
     n_changed: int
     rounding: tuple[str, ...]
+    #: How quasi-identifiers count when groups are made, where not by their values.
+    metric: tuple[str, ...]
     #: What members of a group can compute of each other.
     pooling: str
     unwise: tuple[str, ...]
@@ -186,6 +189,11 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
         changed=_lines(plan, spec.k, changed[:_CHANGED]),
         n_changed=len(changed),
         rounding=tuple(kind.rounding_in_words() for kind in planned.encoding.kinds),
+        metric=tuple(
+            f"{column.name!r}: {words}"
+            for column in spec.roles.quasi_identifiers
+            if (words := metric_words(column.scale, column.top_words, column.zeros))
+        ),
         pooling=pooling_words(spec.k),
         unwise=plan_warnings(planned, plan),
         row_bytes=int(strata.rows.sum() * planned.survey.row_bytes),
@@ -253,7 +261,8 @@ def plan_warnings(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
         for kind, m in zip(planned.context.kinds, survey.moments, strict=True)
         if m.n and m.deviation == 0
     ]
-    words += [_dominance_words(column) for column in survey.dominated]
+    scaled = {column.name for column in spec.roles.quasi_identifiers if column.metric is not None}
+    words += [_dominance_words(column) for column in survey.dominated if column.column not in scaled]
     output, released = spec.output, planned.context.schema.released_schema
     has_text = any(str(kind) in TEXT_TYPES for kind in released.types)
     if output.format == "csv" and output.csv.formulas != "escape" and has_text:
@@ -279,15 +288,16 @@ def plan_warnings(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
 
 
 def _dominance_words(column: Dominated) -> str:
-    """Say that a handful of records makes much of a column's variance.
+    """Say that a handful of records makes much of a column's variance, and what helps.
 
-    >>> _dominance_words(Dominated("wind", 1, 0.566))
-    "one record makes 57 % of the variance of quasi-identifier 'wind': look whether it is right"
+    >>> _dominance_words(Dominated("wind", 1, 0.566)).partition(", so")[0]
+    "one record makes 57 % of the variance of quasi-identifier 'wind'"
     """
     who = "one record makes" if column.records == 1 else f"{column.records} records make"
-    they = "it is right" if column.records == 1 else "they are right"
     return (
-        f"{who} {100 * column.share:.0f} % of the variance of quasi-identifier {column.column!r}: look whether {they}"
+        f"{who} {100 * column.share:.0f} % of the variance of quasi-identifier {column.column!r}, so differences of "
+        "all others count little when groups are made; where it is no mistake, top: '99.5%' beside its name in roles, "
+        "scale: robust or, for amounts, scale: log1p makes them count"
     )
 
 

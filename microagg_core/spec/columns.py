@@ -13,10 +13,12 @@ from functools import cached_property
 import pyarrow as pa
 
 from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Kind
+from microagg_core.data.kinds.metric import Metric
 from microagg_core.data.kinds.registry import kind_for, kind_of
 from microagg_core.data.tables.types import is_bytes, is_nested, is_text
 from microagg_core.errors import DataError, SpecError
 from microagg_core.spec.analyses import formula_columns
+from microagg_core.spec.quasi_identifiers import QuasiIdentifier
 from microagg_core.spec.release import ReleaseSpec
 
 _MARKS = {";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -40,6 +42,9 @@ class FileSchema:
     blocking: tuple[Column, ...]
     #: What each quasi-identifier is, in file order.
     kinds: tuple[Kind, ...]
+    #: Its scale, where it has one, and whether its zeros are grouped apart.
+    metrics: tuple[Metric | None, ...]
+    zeros_apart: tuple[bool, ...]
     #: Of the release, made fresh: no metadata, no index, no dictionaries.
     released_schema: pa.Schema
 
@@ -90,12 +95,29 @@ def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
     released = [c for c in columns if c.role in RELEASED_ROLES]
     quasi = [c for c in released if c.role == "quasi_identifiers"]
     kinds = {c.name: kind_of(c.name, c.type, spec.rounding.get(c.name, DEFAULT_ROUNDING)) for c in quasi}
+    declared = {column.name: column for column in spec.roles.quasi_identifiers}
+    for kind in kinds.values():
+        _check_metric(kind, declared[kind.name])
     return FileSchema(
         columns=columns,
         blocking=tuple(by_name[name] for name in spec.roles.blocking),
         kinds=tuple(kinds.values()),
+        metrics=tuple(declared[name].metric for name in kinds),
+        zeros_apart=tuple(declared[name].zeros is not None for name in kinds),
         released_schema=pa.schema([(column.name, _released_type(spec, column, kinds)) for column in released]),
     )
+
+
+def _check_metric(kind: Kind, declared: QuasiIdentifier) -> None:
+    """Stop where a date or a truth value is to be treated as an amount."""
+    if kind.unit.name == "the column's" and not pa.types.is_boolean(kind.source_type):
+        return
+    amounts = {"scale": declared.scale == "log1p", "top": isinstance(declared.top, float), "zeros": declared.zeros}
+    for field in (field for field, is_there in amounts.items() if is_there):
+        raise SpecError(
+            f"roles.quasi_identifiers: {field} of {kind.name!r} is for amounts, and its type is {kind.source_type}; "
+            "take it away"
+        )
 
 
 def _check_analyses(spec: ReleaseSpec, columns: dict[str, Column]) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.data.kinds.contract import Kind, Ticks
 from microagg_core.data.kinds.registry import completed, unrounded_kind
+from microagg_core.data.kinds.scales import Scale
 from microagg_core.errors import DataError
 from microagg_core.group.bounds import Certificate
 from microagg_core.group.metrics.moments import Groups, Moments, Origin, middle, standardized, steadied
@@ -26,6 +27,10 @@ class Encoding:
     origins: tuple[Origin, ...]
     means: tuple[float, ...]
     deviations: tuple[float, ...]
+    #: Where groups are made, other coordinates of some attributes; None, and where there is none: their values.
+    scales: tuple[Scale | None, ...] = ()
+    #: Attributes whose zeros are grouped apart, by their places.
+    zeros_apart: tuple[int, ...] = ()
 
     @classmethod
     def from_moments(cls, kinds: tuple[Kind, ...], moments: tuple[Moments, ...]) -> Encoding:
@@ -39,6 +44,11 @@ class Encoding:
         """Round means and deviations to 24 bits: the scale on which groups are made, of moments merged from parts."""
         pairs = [steadied(*of) for of in zip(self.origins, self.means, self.deviations, strict=True)]
         return replace(self, means=tuple(m for m, _ in pairs), deviations=tuple(d for _, d in pairs))
+
+    @property
+    def of_values(self) -> Encoding:
+        """The scale on which losses and risks are measured: that of values, whatever groups are made by."""
+        return replace(self, scales=(), zeros_apart=())
 
     def least_stretch(self, other: Encoding) -> float:
         """Bound from below how many times a squared distance on this scale is that on another of the same attributes.
@@ -80,6 +90,10 @@ class Encoding:
         columns = zip(self.kinds, self.deviations, strict=True)
         deviations = np.array([1.0 if kind.is_coded else d / math.sqrt(kind.importance) for kind, d in columns])
         z = standardized(offsets, np.array(self.means), deviations)
+        for j, scale in enumerate(self.scales):
+            if scale is not None:
+                values = (offsets[:, j] + float(self.origins[j])) / scale.unit
+                z[:, j] = scale.of(values) * math.sqrt(self.kinds[j].importance)
         if missing is not None and missing.any():
             z[missing] = 0.0
         return z

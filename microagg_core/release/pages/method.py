@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from microagg_core.data.kinds.metric import metric_words
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.figures import AttributeFigures, CorrelationChange, Figures
 from microagg_core.group.metrics.statistics import readable
@@ -74,6 +75,10 @@ def _details(manifest: Manifest, *, several: bool) -> list[Text]:
     said: list[Text] = [("Groups: ", *_algorithm(manifest))]
     if several:
         said.append(("Numbers are put on one scale first, so that each column counts as much as the others.",))
+    for name, of in (manifest.metric or {}).items():
+        not_coded = " Released values are means of values all the same: none is top-coded." if of.top else ""
+        words = f" counted when groups were made: {metric_words(of.scale, of.top, of.zeros)}.{not_coded}"
+        said.append(("How ", Name(name), words))
     if manifest.missing == "separate":
         said.append(("A missing value stays missing; records that lack the same columns were grouped together.",))
     if manifest.reproducible:

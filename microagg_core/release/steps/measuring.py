@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from microagg_core.blocks.masking import ZEROS_JOINED
 from microagg_core.errors import MicroaggError, sanitized
 from microagg_core.group.bounds import Certificate, combined, gap_percent
 from microagg_core.group.metrics.figures import CertificateFigures, Figures
@@ -59,7 +60,7 @@ class Measured:
     risk: Risk
     blocks: pa.Table
     portrait: Portrait
-    #: What could not be portrayed, in sentences.
+    #: What could not be portrayed, and zeros that could not be grouped apart, in sentences.
     troubles: tuple[str, ...] = ()
 
 
@@ -86,7 +87,7 @@ def measure_release(
     portrait, troubles = _portrait(planned, files, carried, statistics)
     if carried is None or not carried.rows:
         figures = with_summaries(figures, portrait, spec.k, fewest_records(spec.k))
-    return Measured(of_file(figures), risk, blocks, portrait, troubles)
+    return Measured(of_file(figures), risk, blocks, portrait, (*troubles, *_joined_zeros(blocks, spec.k)))
 
 
 def combine_risk(planned: Planned, files: Inspected) -> Risk:
@@ -128,6 +129,17 @@ def combine_portrait(
     if planned.outline.withheld_rows:
         left_out.append("withheld records are not in it, neither before nor after")
     return portrait_of(promise_of(planned), noted, statistics, left_out)
+
+
+def _joined_zeros(blocks: pa.Table, k: int) -> list[str]:
+    """Say how many zeros that were to be grouped apart are in groups with other values."""
+    counts = {name: int(np.asarray(blocks[name]).sum()) for name in blocks.column_names if ZEROS_JOINED in name}
+    return [
+        f"{count:,} zeros of {name.removeprefix(ZEROS_JOINED)!r} are grouped with other values, as fewer than k={k} "
+        "records of their block have a zero there, or have none, among those alike in the columns before"
+        for name, count in counts.items()
+        if count
+    ]
 
 
 def proved_figures(statistics: LossStatistics, blocks: pa.Table) -> Figures:

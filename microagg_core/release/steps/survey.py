@@ -9,7 +9,7 @@ decides about blocks is of the records that take part: in a night of a series, t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
 
@@ -24,6 +24,7 @@ from microagg_core.blocks.strata import ROWS
 from microagg_core.data.formats.writing import released_format
 from microagg_core.data.kinds.contract import Claim, Kind, Ticks, Traits
 from microagg_core.data.kinds.encoding import Encoding
+from microagg_core.data.kinds.scales import NO_COUNTS, ColumnCounts, Scale
 from microagg_core.data.tables.hashing import hash_rows, one_array, sum_of
 from microagg_core.data.tables.ordering import as_key
 from microagg_core.data.tables.types import is_text, is_text_or_bytes
@@ -36,7 +37,7 @@ from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.plain import from_plain, to_plain
 from microagg_core.release.context import CONTEXT, Context
 from microagg_core.release.records import MARKS, WAITED, PartBatch, file_with, records_of_part
-from microagg_core.release.step import BytesOutput, JsonOutput, Load, Pieces, Step, Work
+from microagg_core.release.step import BytesOutput, JsonOutput, Load, Pieces, Step, TableOutput, Work
 from microagg_core.release.steps.confidential import ConfidentialGathering, Gathered, merged_sketches
 from microagg_core.release.steps.keys import PART_KEYS, merge_keys, write_keys
 from microagg_core.release.steps.sampling import SAMPLE, PartSample
@@ -55,6 +56,8 @@ from microagg_core.spec.release import ReleaseSpec
 #: What is counted of an input part; and what is gathered of each confidential column, of all together, and of records
 #: that are drawn.
 STATISTICS, CONFIDENTIAL = JsonOutput("statistics", dict[str, Any]), BytesOutput("confidential")
+#: How many records have each value of the columns that have a scale, one object each.
+VALUES = TableOutput("values")
 
 _FINGERPRINT_SEED = 0x5EED
 #: Bytes for each value of a batch (five copies), and for what is gathered of a column (a sketch and drawn records,
@@ -98,6 +101,10 @@ class Survey:
     #: What is to be said of units.
     remarks: tuple[str, ...]
     dominated: tuple[Dominated, ...]
+    #: Of each quasi-identifier the coordinate in which it counts when groups are made; None: its values.
+    scales: tuple[Scale | None, ...]
+    #: Places of those whose zeros are grouped apart.
+    zeros_apart: tuple[int, ...]
 
     @property
     def rows(self) -> int:
@@ -116,7 +123,8 @@ class Survey:
         """Complete kinds with what is known of all values, and standardize with their moments."""
         surveyed = zip(kinds, self.traits, self.moments, strict=True)
         kinds = tuple(kind.for_input(of, moments) for kind, of, moments in surveyed)
-        return Encoding.from_moments(kinds, self.moments).steadied()
+        encoding = Encoding.from_moments(kinds, self.moments).steadied()
+        return replace(encoding, scales=self.scales, zeros_apart=self.zeros_apart)
 
     def first_record(self, part: int) -> int:
         return sum(self.rows_of_parts[:part])
@@ -221,6 +229,8 @@ class PartSurvey:
         self.traits: list[Traits] = [kind.NO_TRAITS for kind in context.kinds]
         #: Offsets of the least values, and of the greatest with the other sign.
         self.ends: list[list[Floats]] = [[np.zeros(0)] * 2 for _ in range(p)]
+        #: Of columns that have a scale, how many records have each value.
+        self.counted = {j: NO_COUNTS for j, metric in enumerate(context.schema.metrics) if metric is not None}
         self.keys: list[pa.Table] = []
         self.confidential = ConfidentialGathering(context)
         self.fingerprint = Fingerprint()
@@ -252,6 +262,8 @@ class PartSurvey:
             self.traits[j] = kind.more_traits(self.traits[j], column, there)
             self.not_finite[j] += len(finite) - np.count_nonzero(finite)
             self.missing[j] += np.count_nonzero(missing[:, j])
+            if j in self.counted:
+                self.counted[j] += ColumnCounts.of(there.astype(np.float64) / kind.ticks_of_value)
             offsets = kind.offsets(there, self.context.rough.origins[j])
             self.ends[j] = [
                 least_values(kept, side) for kept, side in zip(self.ends[j], (offsets, -offsets), strict=True)
@@ -313,6 +325,8 @@ def _write_survey(work: Work, survey: PartSurvey, nameless: list[int]) -> None:
         "text_bytes": survey.confidential.text_bytes.tolist(),
     }
     work.write(STATISTICS, statistics)
+    for j, counted in survey.counted.items():
+        work.write(VALUES, counted.to_table(j))
     if survey.keys:
         write_keys(work, merge_keys(survey.keys))
     gathered = survey.confidential.gathered()
@@ -339,7 +353,7 @@ SURVEY_PARTS = Step(
     reads_input=True,
     knows=(CONTEXT, SALT),
     same=(MARKS,),
-    writes=(STATISTICS, CONFIDENTIAL, UNIT_COLUMNS, SAMPLE),
+    writes=(STATISTICS, CONFIDENTIAL, UNIT_COLUMNS, SAMPLE, VALUES),
     sends=(PART_KEYS, DIGESTS),
 )
 
@@ -371,6 +385,22 @@ def combine_survey(spec: ReleaseSpec, surveyed: Pieces, context: Context) -> Sur
         disclosures=_disclosures(context, surveyed, filled, parts),
         remarks=_remarks(spec, surveyed, filled),
         dominated=_dominated(context, moments, parts),
+        scales=_scales(context, surveyed),
+        zeros_apart=tuple(j for j, is_apart in enumerate(context.schema.zeros_apart) if is_apart),
+    )
+
+
+def _scales(context: Context, surveyed: Pieces) -> tuple[Scale | None, ...]:
+    """Fit the scales to the values of all parts; of none, a column has no scale."""
+    metrics, counted = context.schema.metrics, dict[int, ColumnCounts]()
+    for _, table in surveyed.each(VALUES):
+        if table.num_rows:
+            j = table["column"][0].as_py()
+            counted[j] = counted.get(j, NO_COUNTS) + ColumnCounts.from_table(table)
+    columns = enumerate(zip(context.kinds, metrics, strict=True))
+    return tuple(
+        Scale.fitted(metric, counted[j], kind.ticks_of_value) if metric is not None and j in counted else None
+        for j, (kind, metric) in columns
     )
 
 
