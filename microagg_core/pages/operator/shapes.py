@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from microagg_core.arrays import Floats
+from microagg_core.data.kinds.metric import metric_words
 from microagg_core.group.metrics.statistics import readable
 from microagg_core.inspect.portrait.contract import (
     PERCENTS,
@@ -64,6 +65,7 @@ def distributions_section(inputs: ReportInputs) -> PageSection:
             "value can be read from them.",
             "Frequent values are the five that most records have, but zero; before and after they may be others. "
             "Quantiles before are told as far as many records have them in common.",
+            *_counted_words(inputs),
             *_left_out(portrait),
         ),
         legend="areas",
@@ -117,6 +119,13 @@ def _shares_table(summaries: Sequence[Summary], fewest: int) -> PageTable | None
             rows.append((summary.column, *cells[0], *cells[1]))
     head = ("column", "zeros before", "zeros after", "frequent values before", "frequent values after")
     return PageTable("Shares of zeros, and of round or other frequent values", [head, *rows]) if rows else None
+
+
+def _counted_words(inputs: ReportInputs) -> list[str]:
+    """Say how columns counted when groups were made, where not by their values."""
+    metric = (inputs.manifest.metric or {}).items()
+    ways = ((name, metric_words(of.scale, of.top, of.zeros)) for name, of in metric)
+    return [f"How ‘{name}’ counted when groups were made: {words}." for name, words in ways]
 
 
 def _counted(of: Counted, records: int, fewest: int) -> tuple[str, str]:
