@@ -49,11 +49,10 @@ from microagg_core.release.steps.demands import DISTRIBUTIONS
 from microagg_core.release.steps.keys import KEYS, MERGE_KEYS, counted_keys
 from microagg_core.release.steps.measuring import measure_release
 from microagg_core.release.steps.scatter import MEASURE_SCALE, SCATTER, refuse_lost
-from microagg_core.release.steps.survey import CONFIDENTIAL, STATISTICS, SURVEY_PARTS, combine_survey
+from microagg_core.release.steps.survey import SURVEY_PARTS, combine_survey
 from microagg_core.release.steps.units import (
     REPEATED,
     SALT,
-    UNIT_COLUMNS,
     UNITS,
     draw_salt,
     refuse_repeated_units,
@@ -108,7 +107,7 @@ def survey(release: Release) -> str:
     context = release.known(CONTEXT)
     release.do(UNITS)
     refuse_repeated_units(spec, unit_checks(spec, context.schema), release.written(REPEATED))
-    combined = combine_survey(spec, release.written(STATISTICS, CONFIDENTIAL, UNIT_COLUMNS), context)
+    combined = combine_survey(spec, release.written(*SURVEY_PARTS.writes), context)
     release.know(SURVEY, combined)
     counted = release.do(MERGE_KEYS)
     release.drop_slices(SURVEY_PARTS)

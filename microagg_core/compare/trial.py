@@ -360,13 +360,13 @@ class _Trying:
     def _right_links(self, exposure: Exposure) -> Floats:
         """Compute how often each record is expected to be linked rightly, every record asked, as the gate does."""
         candidates = Candidates(exposure.means, exposure.missing, exposure.labels, exposure.sizes, exposure.costs)
-        encoding = self.planned.encoding.unweighted
+        encoding = self.planned.encoding.of_values
         values = encoding.standardize(encoding.offsets_of(self.ticks), self.missing)
         return candidates.link(values, exposure.groups)[1]
 
     def _exposure(self, released: list[NDArray[Any]]) -> Exposure:
         """Show what a reader of these records would see; of some blocks, each is a label of its own."""
-        spec, encoding, table = self.planned.context.spec, self.planned.encoding, self.table
+        spec, encoding, table = self.planned.context.spec, self.planned.encoding.of_values, self.table
         names = [c.name for c in self.planned.context.schema.confidential]
         labels = np.array([self.draft.blocks[place].label for place in self.places.tolist()])
         columns: dict[str, Any] = {

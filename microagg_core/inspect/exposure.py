@@ -176,7 +176,7 @@ def expose(
         asking: the share of records of which linkage and intervals are asked.
         grouped: the combination of each row and the first row of each, where they are known.
     """
-    encoding = encoding.unweighted
+    encoding = encoding.of_values
     names = tuple(kind.name for kind in encoding.kinds)
     groups, first = grouped or combinations([table[name] for name in (*blocking, *names)], table.num_rows)
     shown = table.select([*blocking, *names]).take(pa.array(first))

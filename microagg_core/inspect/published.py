@@ -19,6 +19,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +35,7 @@ from microagg_core.group.metrics.statistics import (
     losses_of,
     significant,
 )
+from microagg_core.inspect.portrait.contract import PERCENTS, Portrait, Summary
 
 #: What all but the two largest groups make of a sum is at least this share of what the largest makes. A reader who
 #: guesses the rest to within a fifth, from the means beside it, is then off by 21 % of the largest. Most sums are of
@@ -43,6 +45,8 @@ REST_OF_LARGEST = 0.21 / 0.2
 MOST_DIGITS = 6
 _FREE_FOR_TOTALS = 7
 _FREE_FOR_ATTRIBUTES = 50
+#: Names of quantiles.
+_PERCENTS = tuple(map(str, PERCENTS))
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,24 @@ class Rounded:
         value = percent(self.value, whole.value)
         relative = whole.within / whole.value if whole.value else 0.0
         return Rounded.computed(value, percent(self.within, whole.value) * (1 + relative) + value * relative)
+
+    @classmethod
+    def share(cls, count: int, records: int, low: int, high: int, fewest: int) -> Rounded | None:
+        """Round a share, in percent, until more than ``fewest`` counts from ``low`` to ``high`` may be the true one.
+
+        What holds of nobody, or of everybody, tells no record from others.
+
+        >>> Rounded.share(1626, 4407, 560, 4000, 10), Rounded.share(3, 60, 0, 60, 10), Rounded.share(0, 60, 0, 60, 10)
+        (Rounded(value=37.0, within=0.5), None, Rounded(value=0.0, within=0.0))
+        """
+        if count in (0, records):
+            return cls(100.0 * count / records)
+        for decimals in range(MOST_DIGITS, -2, -1):
+            value, half = round(100 * count / records, decimals), float(f"5e{-decimals - 1}")
+            least, most = math.ceil((value - half) * records / 100), math.floor((value + half) * records / 100)
+            if min(most, high) - max(least, low) >= fewest:
+                return cls(value, half)
+        return None
 
 
 #: Figures by name; None: withheld.
@@ -166,6 +188,55 @@ def published_figures(
     else:
         why.append("figures by attribute: the release is too small for them")
     return figures | _told(looked, why)
+
+
+def with_summaries(figures: Figures, portrait: Portrait, k: int, fewest: int) -> Figures:
+    """Add shares of zeros and heaps, and quantiles, where figures by attribute are published.
+
+    Those of the release can be computed by whoever reads it. The share of zeros of the input tells, beside them, how
+    many zeros lie in groups that have other values; where that is but one group, and all its records but one are zeros,
+    its mean tells that one's value. So a share is rounded until more than ``fewest`` counts may be the true one: no
+    less than the zeros that are released, and, as each other group has a value, no more than leaves one to each.
+    Quantiles of the input are common to so many records before they come here.
+    """
+    if not figures.attributes or not portrait.summaries:
+        return figures
+    attributes, coarser, withheld = dict(figures.attributes), dict(figures.coarser or {}), []
+    for summary in portrait.summaries:
+        given: dict[str, Any] = {"quantiles_before": {}, "quantiles": dict(zip(_PERCENTS, summary.after, strict=True))}
+        shares = _shares(summary, k, fewest)
+        quantiles = {f"quantiles_before.{at}": of for at, of in zip(_PERCENTS, summary.before, strict=True)}
+        for name, told in (*shares.items(), *quantiles.items()):
+            place, (field, _, at) = f"attributes.{summary.column}.{name}", name.partition(".")
+            if told is None:
+                withheld.append(place)
+                continue
+            if told.within:
+                coarser[place] = told.within
+            (given[field] if at else given)[at or field] = told.value
+        own = attributes[summary.column].model_dump()
+        attributes[summary.column] = AttributeFigures.model_validate(own | given)
+    more: dict[str, Any] = {"coarser": coarser} if coarser else {}
+    if withheld:
+        why = f"{', '.join(withheld)}: too few records are near them"
+        more["withheld"] = "; ".join([*([figures.withheld] if figures.withheld else []), why])
+    if portrait.drawn < portrait.records:
+        more["drawn"] = portrait.drawn
+    return figures | Figures(attributes=attributes, **more)
+
+
+def _shares(summary: Summary, k: int, fewest: int) -> dict[str, Rounded | None]:
+    shares: dict[str, Rounded | None] = {}
+    n = summary.records
+    for name, counted in (("zeros", summary.zeros), ("heaps", summary.heaps)):
+        if counted is None:
+            continue
+        before, after, low, high = counted.before, counted.after, 0, n
+        if name == "zeros" and before >= after:
+            low, high = after, n - (n - after) // k
+        shares[f"{name}_before"] = Rounded.share(before, n, low, high, fewest)
+        shares[name] = Rounded(significant(100 * after / n))
+    return shares
 
 
 def figures_of_few(records: int) -> Figures:

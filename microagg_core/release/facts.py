@@ -12,7 +12,14 @@ from microagg_core.data.places import filled_in
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.figures import Figures
 from microagg_core.inspect.check import Check
-from microagg_core.release.manifest import AlgorithmEntry, ColumnEntry, ProtectEntry, ReleaseFacts, SeriesEntry
+from microagg_core.release.manifest import (
+    AlgorithmEntry,
+    ColumnEntry,
+    MetricEntry,
+    ProtectEntry,
+    ReleaseFacts,
+    SeriesEntry,
+)
 from microagg_core.release.planned import Planned
 from microagg_core.release.publish import StagedPart
 from microagg_core.release.step import Receipt
@@ -106,6 +113,12 @@ def release_facts(
         undersized=spec.blocks.undersized,
         missing=spec.missing,
         rounding={kind.name: kind.applied_rule for kind in planned.encoding.kinds},
+        metric={
+            column.name: MetricEntry(scale=column.scale, top=column.top_words, zeros=column.zeros)
+            for column in spec.roles.quasi_identifiers
+            if column.metric or column.zeros
+        }
+        or None,
         protect={
             demand.column: ProtectEntry(**demand.promise()) for demand in protection_of(planned.context).of_groups
         },

@@ -173,10 +173,21 @@ class ProtectEntry(_Model):
     t: float | None = Field(default=None, gt=0, lt=1)
 
 
+class MetricEntry(_Model):
+    """How a quasi-identifier counted when groups were made; its released values are means of values all the same."""
+
+    _said_only = frozenset({"scale", "top", "zeros"})
+    scale: Literal["log1p", "rank", "robust"] | None = None
+    #: Values above it counted as it: the quantile at a percentage, or a limit that is not told.
+    top: str | None = None
+    #: Zeros were in groups of their own, where k allowed it.
+    zeros: Literal["separate"] | None = None
+
+
 class ReleaseFacts(_Model):
     """Everything a manifest says but for the revision and the parts, which publishing settles."""
 
-    _said_only = frozenset({"about"})
+    _said_only = frozenset({"about", "metric"})
     name: str
     id: str
     created: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|\+00:00)$")
@@ -201,6 +212,8 @@ class ReleaseFacts(_Model):
     undersized: str
     missing: str
     rounding: dict[str, Any] = {}
+    #: By quasi-identifier, of those that did not count by their values; not there where all did.
+    metric: dict[str, MetricEntry] | None = None
     #: What every combination holds besides k, by confidential column.
     protect: dict[str, ProtectEntry] = {}
     series: SeriesEntry | None = None

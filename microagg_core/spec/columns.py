@@ -13,7 +13,8 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Kind
+from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Claim, Kind
+from microagg_core.data.kinds.metric import Metric
 from microagg_core.data.kinds.registry import kind_of, number_kind_for
 from microagg_core.data.tables.types import is_bytes, is_nested, is_text, levels_of
 from microagg_core.errors import DataError, SpecError
@@ -43,6 +44,9 @@ class FileSchema:
     blocking: tuple[Column, ...]
     #: What each quasi-identifier is, in file order.
     kinds: tuple[Kind, ...]
+    #: Its scale, where it has one, and whether its zeros are grouped apart.
+    metrics: tuple[Metric | None, ...]
+    zeros_apart: tuple[bool, ...]
     #: Of the release, made fresh: no metadata, no index, no dictionaries.
     released_schema: pa.Schema
 
@@ -95,10 +99,14 @@ def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
     declared = {q.name: q for q in spec.roles.quasi_identifiers}
     kinds = {c.name: _kind(spec, declared[c.name], file_schema.field(c.name)) for c in quasi}
     _check_algorithm(spec, kinds.values())
+    for kind in kinds.values():
+        _check_metric(kind, declared[kind.name])
     return FileSchema(
         columns=columns,
         blocking=tuple(by_name[name] for name in spec.roles.blocking),
         kinds=tuple(kinds.values()),
+        metrics=tuple(declared[name].metric for name in kinds),
+        zeros_apart=tuple(declared[name].zeros is not None for name in kinds),
         released_schema=pa.schema([(column.name, _released_type(spec, column, kinds)) for column in released]),
     )
 
@@ -118,6 +126,23 @@ def _check_algorithm(spec: ReleaseSpec, kinds: Iterable[Kind]) -> None:
         [k.name for k in kinds if k.declared_as == "nominal"]
     ):
         raise SpecError(f"algorithm: {problem}")
+
+
+def _check_metric(kind: Kind, declared: QuasiIdentifier) -> None:
+    """Stop where a date, a truth value or a category is to be treated as an amount."""
+    if kind.unit.name == "the column's" and not pa.types.is_boolean(kind.source_type):
+        return
+    is_category = Claim.MEAN_KEPT not in kind.claims
+    amounts = {
+        "scale": declared.scale == "log1p" or (is_category and declared.scale),
+        "top": isinstance(declared.top, float) or (is_category and declared.top),
+        "zeros": declared.zeros,
+    }
+    for field in (field for field, is_there in amounts.items() if is_there):
+        raise SpecError(
+            f"roles.quasi_identifiers: {field} of {kind.name!r} is for amounts, and it is "
+            f"{kind.declared_as if is_category else f'of type {kind.source_type}'}; take it away"
+        )
 
 
 def _check_analyses(spec: ReleaseSpec, columns: dict[str, Column]) -> None:

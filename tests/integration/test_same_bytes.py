@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -22,10 +24,11 @@ from microagg_flows.clusters import connect
 from microagg_flows.progress import Silence
 from microagg_flows.release import new_release
 from microagg_flows.stages import run_until
-from releasing.runs import NOW, Release, data_digests, run_stages, start, without_attempt, write_release
+from releasing.runs import NOW, ROLES, Release, data_digests, run_stages, start, without_attempt, write_release
 from servers.s3_server import Place
 
 #: Several strata are cut and several partitions and files made, so that order could matter.
+MEANT = {"jointly_unique": ROLES["confidential"]}
 CHANGES: dict[str, Any] = {"blocks": {"max_records": 150}, "algorithm": {"name": "v_mdav", "gamma": 0.4}}
 
 
@@ -141,6 +144,17 @@ def over_cluster(path: Path, workers: int) -> Release:
         release = new_release(spec, connected, None, False, NOW)
         run_until("report", release)
     return release
+
+
+@pytest.mark.server
+def test_scales_and_zeros_give_the_same_bytes_whoever_works(tmp_path: Path) -> None:
+    tens = [table.set_column(3, "x", pc.multiply(pc.max_element_wise(table["x"], 400), 10)) for table in tables()]
+    tens = [table.set_column(3, "x", pc.subtract(table["x"], 4000)) for table in tens]
+    quasi = [{"name": "x", "scale": "rank", "zeros": "separate"}, {"name": "y", "scale": "robust", "top": "99%"}]
+    changes = {**CHANGES, "roles": {**ROLES, "quasi_identifiers": quasi}, "acknowledge": MEANT}
+    over_cluster(write_release(tmp_path / "two", tens, **changes), workers=2)
+    run_stages(start(write_release(tmp_path / "one", [pa.concat_tables(tens)], **changes)))
+    assert data_digests(tmp_path / "two" / "output") == data_digests(tmp_path / "one" / "output")
 
 
 @pytest.mark.slow(reason="makes two releases, on clusters of their own")

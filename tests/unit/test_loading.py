@@ -209,6 +209,9 @@ def test_what_is_wrong_with_a_quasi_identifier() -> None:
     - {name: c, kind: ordinal, levels: [x, y, x]}
     - {name: d, weight: 0, kinds: ordinal}
     - [e]
+    - {name: f, scale: log, top: 101%}
+    - {name: g, kind: nominal, top: 99.5%, zeros: separate}
+    - {name: h, scale: rank, top: 1e5, zeros: apart}
 """,
     )
     assert errors(text) == [
@@ -220,6 +223,12 @@ def test_what_is_wrong_with_a_quasi_identifier() -> None:
         "release.yaml:17: roles.quasi_identifiers[6].weight: must be at least 0.001 (got 0)",
         "release.yaml:17: roles.quasi_identifiers[6].kinds: is not a key the spec knows; did you mean kind?",
         "release.yaml:18: roles.quasi_identifiers[7]: must be text (got a list)",
+        "release.yaml:19: roles.quasi_identifiers[8].scale: must be one of log1p, rank or robust (got 'log')",
+        "release.yaml:19: roles.quasi_identifiers[8].top: must be a number in the column's unit, or a percentage from 50% "
+        "to below 100%, such as '99.5%' (got '101%')",
+        "release.yaml:20: roles.quasi_identifiers[9].top: is for numbers, and the column is nominal; take it away",
+        "release.yaml:20: roles.quasi_identifiers[9].zeros: is for numbers, and the column is nominal; take it away",
+        "release.yaml:21: roles.quasi_identifiers[10].zeros: must be separate (got 'apart')",
     ]
     right = "\n".join(
         line for line in text.splitlines() if not line.startswith(("    - {", "    - [")) or "2020" in line

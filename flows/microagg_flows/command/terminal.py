@@ -89,6 +89,10 @@ def show_plan(report: PlanReport, refused: str = "") -> None:
     print("\nmeans are rounded")
     for line in report.rounding:
         print(f"  {line}")
+    if report.metric:
+        print("columns count when groups are made")
+    for line in report.metric:
+        print(f"  {line}")
     if report.pooling:
         print(f"know this: {report.pooling}")
     for line in report.withheld_words:

@@ -229,6 +229,11 @@ class Kind(ABC):
     def unit(self) -> Unit:
         """Unit of figures of the released column."""
 
+    @property
+    def ticks_of_value(self) -> float:
+        """How many ticks of the input make a unit; those of a release may be others."""
+        return type(self)(self.name, self.source_type).unit.ticks
+
     @abstractmethod
     def shown(self, tick: float) -> float | str:
         """A released tick in the unit, as a number; where a number says little, as text."""

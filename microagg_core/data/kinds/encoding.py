@@ -14,6 +14,7 @@ from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.data.kinds.contract import Kind, Ticks
 from microagg_core.data.kinds.nominal import NominalKind, are_numbers
 from microagg_core.data.kinds.registry import completed, unrounded_kind
+from microagg_core.data.kinds.scales import Scale
 from microagg_core.data.tables.types import is_ordered, plain
 from microagg_core.errors import DataError
 from microagg_core.group.bounds import Certificate
@@ -32,6 +33,10 @@ class Encoding:
     deviations: tuple[float, ...]
     #: Of codes, the share of records that has each; empty for numbers.
     shares: tuple[tuple[float, ...], ...] = ()
+    #: Where groups are made, other coordinates of some attributes; None, and where there is none: their values.
+    scales: tuple[Scale | None, ...] = ()
+    #: Attributes whose zeros are grouped apart, by their places.
+    zeros_apart: tuple[int, ...] = ()
 
     @classmethod
     def from_moments(cls, kinds: tuple[Kind, ...], moments: tuple[Moments, ...]) -> Encoding:
@@ -47,11 +52,12 @@ class Encoding:
         return replace(self, means=means, deviations=tuple(m.deviation for m in moments), shares=shares)
 
     @property
-    def unweighted(self) -> Encoding:
-        """The scale on which attributes count alike, as they do in losses and in measures of risk."""
-        if all(kind.importance == 1.0 for kind in self.kinds):
-            return self
-        return replace(self, kinds=tuple(replace(kind, importance=1.0) for kind in self.kinds))
+    def of_values(self) -> Encoding:
+        """The scale of losses and risks: of values, all of which count alike, whatever groups are made by."""
+        kinds = self.kinds
+        if any(kind.importance != 1.0 for kind in kinds):
+            kinds = tuple(replace(kind, importance=1.0) for kind in kinds)
+        return replace(self, kinds=kinds, scales=(), zeros_apart=())
 
     def steadied(self) -> Encoding:
         """Round means and deviations to 24 bits: the scale on which groups are made, of moments merged from parts."""
@@ -104,6 +110,10 @@ class Encoding:
         columns = zip(self.kinds, self.deviations, strict=True)
         deviations = np.array([1.0 if kind.is_coded else d / math.sqrt(kind.importance) for kind, d in columns])
         z = standardized(offsets, np.array(self.means), deviations)
+        for j, scale in enumerate(self.scales):
+            if scale is not None:
+                values = (offsets[:, j] + float(self.origins[j])) / scale.unit
+                z[:, j] = scale.of(values) * math.sqrt(self.kinds[j].importance)
         if missing is not None and missing.any():
             z[missing] = 0.0
         return z

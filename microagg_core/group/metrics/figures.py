@@ -34,10 +34,11 @@ def _parts(value: Any) -> list[_Given]:
 class AttributeFigures(_Given):
     """Loss of one quasi-identifier; mean and variance are of what is released, in ``unit`` and its square.
 
-    ``l_sse`` and ``variance_kept`` are percentages of the variance; ``mean`` is a text for dates and timestamps. The
-    rest is of categories: ``mismatches`` are records with another category than they had, in percent of those that have
-    one; ``rank_displacement`` is how far released levels are from records' own on average, in percent of all ranks;
-    ``margins`` is half of what all shares of categories changed together, in percent.
+    ``l_sse`` and ``variance_kept`` are percentages of the variance; ``mean`` is a text for dates and timestamps, and so
+    are quantiles. ``..._before`` is of the input, all else of what is released. Of categories are ``mismatches``,
+    records with another one than they had, in percent of those that have one; ``rank_displacement``, how far released
+    levels are from records' own on average, in percent of all ranks; and ``margins``, half of what all shares of
+    categories changed together, in percent.
     """
 
     unit: str | None = None
@@ -52,6 +53,14 @@ class AttributeFigures(_Given):
     categories: int | None = None
     categories_kept: int | None = None
     margins: float | None = None
+    #: Percent of the records that have a zero, and that have one of the five most frequent other values.
+    zeros_before: float | None = None
+    zeros: float | None = None
+    heaps_before: float | None = None
+    heaps: float | None = None
+    #: By the percent of the records that lie below.
+    quantiles_before: dict[str, float | str] | None = None
+    quantiles: dict[str, float | str] | None = None
 
 
 class CorrelationChange(_Given):
@@ -103,6 +112,8 @@ class Figures(_Given):
     certificate: CertificateFigures | None = None
     attributes: dict[str, AttributeFigures] | None = None
     correlation_change: CorrelationChange | None = None
+    #: Records that shares of zeros and heaps and quantiles are of, where these are not all.
+    drawn: int | None = None
     #: Figures with fewer than six digits, by their names, and how far from each the true one is at most.
     coarser: dict[str, float] | None = None
     #: Which figures are not published, and why.

@@ -256,7 +256,7 @@ def _scale(promise: Promise, name: str) -> Scale:
     if name not in names:
         return AS_IT_IS
     j = names.index(name)
-    ticks = ShownColumn(encoding.kinds[j]).ticks_before
+    ticks = encoding.kinds[j].ticks_of_value
     return (float(encoding.origins[j]) + encoding.means[j]) / ticks, encoding.deviations[j] / ticks
 
 

@@ -9,8 +9,19 @@ from itertools import pairwise
 import numpy as np
 
 from microagg_core.arrays import Floats
+from microagg_core.data.kinds.metric import metric_words
 from microagg_core.group.metrics.statistics import readable
-from microagg_core.inspect.portrait.contract import Distribution, Pair, Portrait, Regression
+from microagg_core.inspect.portrait.contract import (
+    PERCENTS,
+    Counted,
+    Distribution,
+    Pair,
+    Portrait,
+    Quantile,
+    Regression,
+    Summary,
+)
+from microagg_core.inspect.portrait.portrait import fewest_records
 from microagg_core.pages.operator.charts import correlation_chart, distribution_chart, fits_chart, pair_chart
 from microagg_core.pages.operator.inputs import ReportInputs
 from microagg_core.pages.operator.parts import PageChart, PageSection, PageTable
@@ -47,10 +58,14 @@ def distributions_section(inputs: ReportInputs) -> PageSection:
         title,
         (_headline(ordered), _drawn(portrait)),
         [_distribution(column) for column in ordered],
+        [_shares_table(portrait.summaries, fewest_records(inputs.manifest.k)), _quantiles_table(portrait.summaries)],
         notes=(
             "An area is the records as they came, the line those that are released. Where intervals are of different "
             "widths, the area counts and not the height. The outermost intervals are open: no least and no greatest "
             "value can be read from them.",
+            "Frequent values are the five that most records have, but zero; before and after they may be others. "
+            "Quantiles before are told as far as many records have them in common.",
+            *_counted_words(inputs),
             *_left_out(portrait),
         ),
         legend="areas",
@@ -94,6 +109,49 @@ def _distribution(column: Distribution) -> PageChart:
     table = PageTable(f"{column.column}{unit}: records in each interval", cells)
     label = f"Distribution of {column.column} before and after. {says}"
     return PageChart(column.column, distribution_chart(label, column), says, table)
+
+
+def _shares_table(summaries: Sequence[Summary], fewest: int) -> PageTable | None:
+    rows = []
+    for summary in summaries:
+        if summary.zeros is not None and summary.heaps is not None:
+            cells = [_counted(of, summary.records, fewest) for of in (summary.zeros, summary.heaps)]
+            rows.append((summary.column, *cells[0], *cells[1]))
+    head = ("column", "zeros before", "zeros after", "frequent values before", "frequent values after")
+    return PageTable("Shares of zeros, and of round or other frequent values", [head, *rows]) if rows else None
+
+
+def _counted_words(inputs: ReportInputs) -> list[str]:
+    """Say how columns counted when groups were made, where not by their values."""
+    metric = (inputs.manifest.metric or {}).items()
+    ways = ((name, metric_words(of.scale, of.top, of.zeros)) for name, of in metric)
+    return [f"How ‘{name}’ counted when groups were made: {words}." for name, words in ways]
+
+
+def _counted(of: Counted, records: int, fewest: int) -> tuple[str, str]:
+    """Write shares before and after; none that is of few records before, or of all but few.
+
+    >>> _counted(Counted(4, 0), 100, 10), _counted(Counted(0, 50), 100, 10)
+    (('–', '0 %'), ('0 %', '50 %'))
+    """
+    is_told = of.before in (0, records) or fewest <= of.before <= records - fewest
+    return percent_in_words(of.before / records if is_told else None), percent_in_words(of.after / records)
+
+
+def _quantiles_table(summaries: Sequence[Summary]) -> PageTable | None:
+    rows: list[tuple[str, ...]] = []
+    for summary in summaries:
+        rows.append((f"{summary.column}, before", *(_quantile(of) for of in summary.before)))
+        rows.append((f"{summary.column}, after", *(_quantile(Quantile(of)) for of in summary.after)))
+    head = ("column", *(f"{percent} %" for percent in PERCENTS))
+    return PageTable("Quantiles", [head, *rows]) if rows else None
+
+
+def _quantile(of: Quantile | None) -> str:
+    if of is None:
+        return NONE
+    words = of.value if isinstance(of.value, str) else readable(of.value)
+    return f"{words} ± {readable(of.within)}" if of.within else words
 
 
 def _intervals(words: Sequence[str]) -> list[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 
+from microagg_core.data.kinds.metric import metric_words
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.figures import AttributeFigures, CorrelationChange, Figures
+from microagg_core.group.metrics.statistics import readable
 from microagg_core.release.manifest import ColumnEntry, Manifest
 from microagg_core.release.pages.document import (
     Block,
@@ -85,6 +86,10 @@ def _details(manifest: Manifest, *, several: bool) -> list[Text]:
     said: list[Text] = [("Groups: ", *_algorithm(manifest))]
     if several:
         said.append(_scale(in_role(manifest, "quasi_identifier")))
+    for name, of in (manifest.metric or {}).items():
+        not_coded = " Released values are means of values all the same: none is top-coded." if of.top else ""
+        words = f" counted when groups were made: {metric_words(of.scale, of.top, of.zeros)}.{not_coded}"
+        said.append(("How ", Name(name), words))
     if manifest.missing == "separate":
         said.append(("A missing value stays missing; records that lack the same columns were grouped together.",))
     if manifest.reproducible:
@@ -298,11 +303,17 @@ def _misleads(manifest: Manifest) -> list[Text]:
 def _misleading_means(manifest: Manifest, several: bool) -> list[Text]:
     means, blocking = few_names(manifest, "quasi_identifier"), few_names(manifest, "blocking")
     mended = _MENDED if _tells_what_is_kept(manifest) else ""
+    has_quantiles = any(of.quantiles for of in (manifest.losses.attributes or {}).values())
+    told = " Quantiles and shares of zeros of the source stand with what was lost." if has_quantiles else ""
     return [
         ("Variances and standard deviations of ", *means, f"{_VARIANCES}{mended}"),
         (
-            *("Quantiles, least and greatest values, shares above a limit, and counts of distinct values of ", *means),
-            ": means lie closer together than values do.",
+            *(
+                "Quantiles, least and greatest values, shares of zeros, shares above a limit, and counts of distinct "
+                "values of ",
+                *means,
+            ),
+            f": means lie closer together than values do.{told}",
         ),
         (
             *("Means of small subgroups, such as those above a limit of ", *means),
@@ -382,7 +393,7 @@ def losses_section(manifest: Manifest) -> Section:
     if losses.correlation_change is not None:
         blocks.append(paragraph(*correlation_sentence(manifest, losses.correlation_change)))
     if losses.attributes:
-        blocks += _by_column(manifest, losses)
+        blocks += [*_by_column(manifest, losses), *_of_values(losses)]
     return Section("loss", "What was lost", (*blocks, *_untold(losses)))
 
 
@@ -446,7 +457,7 @@ def _by_column(manifest: Manifest, losses: Figures) -> list[Block]:
         of = (losses.attributes or {}).get(column.name)
         if of is None:
             continue
-        text = partial(_figure, of, losses.coarser or {}, f"attributes.{column.name}")
+        text = partial(_figure, losses, column.name)
         lost: Share | str = NOT_PUBLISHED if of.l_sse is None else Share(of.l_sse, text("l_sse", " %"))
         if not column.is_category:
             numbers.append(((Name(column.name),), (lost,), (text("il1s"),)))
@@ -479,11 +490,58 @@ _MOVED = (
 )
 
 
-def _figure(of: AttributeFigures, coarser: Mapping[str, float], place: str, name: str, unit: str = "") -> str:
-    value, within = getattr(of, name), coarser.get(f"{place}.{name}")
+def _figure(losses: Figures, column: str, name: str, unit: str = "") -> str:
+    value = getattr((losses.attributes or {})[column], name)
+    return NOT_PUBLISHED if value is None else f"{value:.6g}{unit}{_within(losses, column, name)}"
+
+
+def _of_values(losses: Figures) -> list[Block]:
+    """Say how shares of zeros and of common values, and quantiles, changed; nothing in manifests that lack them."""
+    told = {name: of for name, of in (losses.attributes or {}).items() if of.quantiles}
+    if not told:
+        return []
+    drawn = f" Both are of {losses.drawn:,} records that were drawn." if losses.drawn else ""
+    blocks: list[Block] = [paragraph(f"{_MEANS_ARE_SMOOTH}{drawn}")]
+    if numbers := {name: of for name, of in told.items() if of.zeros is not None}:
+        fields = ("zeros_before", "zeros", "heaps_before", "heaps")
+        shares: list[tuple[Text, ...]] = [
+            ((Name(name),), *((_figure(losses, name, field, " %"),) for field in fields)) for name in numbers
+        ]
+        head: tuple[str, ...] = (
+            "column",
+            "zeros in the source",
+            "released",
+            "five most frequent others in the source",
+            "released",
+        )
+        blocks.append(Rows("Zeros, and round or other frequent values", head, tuple(shares), frozenset({1, 2, 3, 4})))
+    at = next(iter(told.values())).quantiles or {}
+    rows = [
+        (words, *((_quantile(losses, name, field, percent),) for percent in at))
+        for name in told
+        for field, words in (("quantiles_before", (Name(name), ", source")), ("quantiles", (Name(name), ", released")))
+    ]
+    head = ("column", *(f"{percent} % lie below" for percent in at))
+    return [*blocks, Rows("Quantiles", head, tuple(rows), frozenset(range(1, len(head))))]
+
+
+_MEANS_ARE_SMOOTH = (
+    "Means of groups are smoother than values: fewer are zero or round, and the outer quantiles move inwards. Of the "
+    "source, shares and quantiles are only told as far as many records have them in common."
+)
+
+
+def _quantile(losses: Figures, column: str, field: str, percent: str) -> str:
+    value = (getattr((losses.attributes or {})[column], field) or {}).get(percent)
     if value is None:
         return NOT_PUBLISHED
-    return f"{value:.6g}{unit}" + (f" (within {within:g})" if within else "")
+    words = value if isinstance(value, str) else readable(value)
+    return f"{words}{_within(losses, column, f'{field}.{percent}')}"
+
+
+def _within(losses: Figures, column: str, figure: str) -> str:
+    within = (losses.coarser or {}).get(f"attributes.{column}.{figure}")
+    return f" (within {readable(within)})" if within else ""
 
 
 def _untold(losses: Figures) -> list[Block]:
@@ -499,5 +557,5 @@ def _untold(losses: Figures) -> list[Block]:
 
 _COARSER = (
     "Some figures have fewer digits than others, and it is said how far off each may be: with all digits they "
-    "would tell of the records of one group."
+    "would tell of the records of one group, or of few."
 )

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Ints
-from microagg_core.blocks.masking import audit_row, block_statistics, loss_scale, run_block
+from microagg_core.blocks.masking import audit_row, block_statistics, loss_scale, run_block, zeros_joined
 from microagg_core.compiling import PROTECTION, compile_parts, ensure_compiled
 from microagg_core.data.tables.hashing import hash_rows
 from microagg_core.data.tables.slices import RECORD
@@ -78,7 +78,10 @@ def anonymize_partition(work: Work) -> int:
         statistics.append(figures)
         if len(statistics) == _BLOCKS_AT_ONCE:
             statistics = [LossStatistics.sum_of(statistics)]
-        blocks.append(audit_row(number, outcome, figures, steady.least_stretch(scale)))
+        blocks.append(
+            audit_row(number, outcome, figures, steady.least_stretch(scale))
+            | zeros_joined(planned.encoding, ticks, missing, outcome.labels)
+        )
     # What is grouped is not needed any more, and would be held beside what is written.
     rows.ticks.clear()
     rows.table = rows.table.drop_columns([RECORD, "block"])

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from microagg_core.blocks.masking import ZEROS_JOINED
 from microagg_core.errors import MicroaggError, sanitized
 from microagg_core.group.bounds import Certificate, combined, gap_percent
 from microagg_core.group.metrics.figures import CertificateFigures, Figures
@@ -24,8 +25,15 @@ from microagg_core.group.metrics.moments import Moments
 from microagg_core.group.metrics.statistics import LossStatistics, losses_of, significant
 from microagg_core.inspect.gate import Inspected, measures
 from microagg_core.inspect.portrait.contract import Portrait
-from microagg_core.inspect.portrait.portrait import Portraying, portrait_of
-from microagg_core.inspect.published import MOST_DIGITS, figures_of_few, figures_of_night, published_figures, to_digits
+from microagg_core.inspect.portrait.portrait import Portraying, fewest_records, portrait_of
+from microagg_core.inspect.published import (
+    MOST_DIGITS,
+    figures_of_few,
+    figures_of_night,
+    published_figures,
+    to_digits,
+    with_summaries,
+)
 from microagg_core.inspect.risk.labels import Labels
 from microagg_core.release.planned import Planned
 from microagg_core.release.step import Pieces
@@ -54,7 +62,7 @@ class Measured:
     risk: Risk
     blocks: pa.Table
     portrait: Portrait
-    #: What could not be portrayed, in sentences.
+    #: What could not be portrayed, and zeros that could not be grouped apart, in sentences.
     troubles: tuple[str, ...] = ()
 
 
@@ -69,7 +77,7 @@ def measure_release(
 
     ``came`` are the moments of the released records as they came.
     """
-    numbers, kinds, rows = range(planned.outline.n_partitions), planned.encoding.kinds, int(planned.outline.rows.sum())
+    spec, kinds, rows = planned.context.spec, planned.encoding.kinds, int(planned.outline.rows.sum())
     risk = combine_risk(planned, files)
 
     def of_file(arrivals: Figures) -> Figures:
@@ -78,16 +86,18 @@ def measure_release(
         moments = moments_of_released(files.whole, len(kinds))
         return figures_of_night(rows + carried.rows, kinds, moments, arrivals)
 
-    if not numbers:  # a night of a series in which no record was grouped
-        portrait = _portrait(planned, files, carried, None)
-        return Measured(of_file(figures_of_few(0)), risk, pa.table({}), *portrait)
+    if not planned.outline.n_partitions:  # a night of a series in which no record was grouped
+        return Measured(of_file(figures_of_few(0)), risk, pa.table({}), *_portrait(planned, files, carried, None))
     statistics = reduce(add, anonymized.read_all(LOSSES))
     blocks = pa.concat_tables(anonymized.read_all(BLOCK_LINES))
     n_groups = int(np.asarray(blocks["groups"]).sum())
     released = moments_of_released(files.arrivals, len(kinds))
     moments = list(zip(came, released, strict=True))
     figures = published_figures(statistics, n_groups, kinds, moments, proved_figures(statistics, blocks))
-    return Measured(of_file(figures), risk, blocks, *_portrait(planned, files, carried, statistics))
+    portrait, troubles = _portrait(planned, files, carried, statistics)
+    if carried is None or not carried.rows:
+        figures = with_summaries(figures, portrait, spec.k, fewest_records(spec.k))
+    return Measured(of_file(figures), risk, blocks, portrait, (*troubles, *_joined_zeros(blocks, spec.k)))
 
 
 def combine_risk(planned: Planned, files: Inspected) -> Risk:
@@ -129,6 +139,17 @@ def combine_portrait(
     if planned.outline.withheld_rows:
         left_out.append("withheld records are not in it, neither before nor after")
     return portrait_of(promise_of(planned), noted, statistics, left_out)
+
+
+def _joined_zeros(blocks: pa.Table, k: int) -> list[str]:
+    """Say how many zeros that were to be grouped apart are in groups with other values."""
+    counts = {name: int(np.asarray(blocks[name]).sum()) for name in blocks.column_names if ZEROS_JOINED in name}
+    return [
+        f"{count:,} zeros of {name.removeprefix(ZEROS_JOINED)!r} are grouped with other values, as fewer than k={k} "
+        "records of their block have a zero there, or have none, among those alike in the columns before"
+        for name, count in counts.items()
+        if count
+    ]
 
 
 def proved_figures(statistics: LossStatistics, blocks: pa.Table) -> Figures:

@@ -9,8 +9,8 @@ decides about blocks is of the records that take part: in a night of a series, t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -18,25 +18,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from microagg_core.arrays import Bools, Ints
+from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.blocks.routes import missing_pattern
 from microagg_core.blocks.strata import ROWS
 from microagg_core.data.formats.writing import released_format
-from microagg_core.data.kinds.contract import Kind, Ticks, Traits
+from microagg_core.data.kinds.contract import Claim, Kind, Ticks, Traits
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.kinds.nominal import are_numbers
+from microagg_core.data.kinds.scales import NO_COUNTS, ColumnCounts, Scale
 from microagg_core.data.tables.hashing import hash_rows, one_array, sum_of
 from microagg_core.data.tables.ordering import as_key
 from microagg_core.data.tables.types import is_text, is_text_or_bytes
 from microagg_core.errors import DataError
-from microagg_core.group.metrics.moments import Moments, merge_all
+from microagg_core.group.metrics.moments import Moments, Origin, merge_all
+from microagg_core.group.metrics.statistics import significant
 from microagg_core.inspect.confidential import Confidential
 from microagg_core.inspect.disclosures import Disclosure
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.plain import from_plain, to_plain
 from microagg_core.release.context import CONTEXT, Context
 from microagg_core.release.records import MARKS, WAITED, PartBatch, file_with, records_of_part
-from microagg_core.release.step import BytesOutput, JsonOutput, Load, Pieces, Step, Work
+from microagg_core.release.step import BytesOutput, JsonOutput, Load, Pieces, Step, TableOutput, Work
 from microagg_core.release.steps.confidential import ConfidentialGathering, Gathered, merged_sketches
 from microagg_core.release.steps.keys import PART_KEYS, merge_keys, write_keys
 from microagg_core.release.steps.sampling import SAMPLE, PartSample
@@ -55,12 +57,30 @@ from microagg_core.spec.release import ReleaseSpec
 #: What is counted of an input part; and what is gathered of each confidential column, of all together, and of records
 #: that are drawn.
 STATISTICS, CONFIDENTIAL = JsonOutput("statistics", dict[str, Any]), BytesOutput("confidential")
+#: How many records have each value of the columns that have a scale, one object each.
+VALUES = TableOutput("values")
 
 _FINGERPRINT_SEED = 0x5EED
 #: Bytes for each value of a batch (five copies), and for what is gathered of a column (a sketch and drawn records,
 #: whole from so many rows on). Measured of 3 to 300 columns: 2 MiB a column at 30,000 rows, 3.5 at 65,000, and 290 MiB
 #: with hardly a column, which is less than a worker is taken to need itself.
 _VALUE_BYTES, _COLUMN_BYTES, _COLUMN_ROWS, _SPARE_BYTES = 42, 860 * 2**10, 10_000, 48 * 2**20
+
+
+#: Values at each end of a column that are kept: a handful of records is as many at most.
+_HANDFUL = 10
+#: Records that make so much of a column's variance, and are fewer than this share of them, dominate it.
+_DOMINATED, _FEW = 0.25, 0.01
+
+
+@dataclass(frozen=True)
+class Dominated:
+    """A quasi-identifier of which a handful of records makes much of the variance."""
+
+    column: str
+    records: int
+    #: Of the variance.
+    share: float
 
 
 @dataclass(frozen=True)
@@ -81,6 +101,11 @@ class Survey:
     disclosures: tuple[Disclosure, ...]
     #: What is to be said of units.
     remarks: tuple[str, ...]
+    dominated: tuple[Dominated, ...]
+    #: Of each quasi-identifier the coordinate in which it counts when groups are made; None: its values.
+    scales: tuple[Scale | None, ...]
+    #: Places of those whose zeros are grouped apart.
+    zeros_apart: tuple[int, ...]
 
     @property
     def rows(self) -> int:
@@ -99,7 +124,8 @@ class Survey:
         """Complete kinds with what is known of all values, and standardize with their moments."""
         surveyed = zip(kinds, self.traits, self.moments, strict=True)
         kinds = tuple(kind.for_input(of, moments) for kind, of, moments in surveyed)
-        return Encoding.from_moments(kinds, self.moments).steadied()
+        encoding = Encoding.from_moments(kinds, self.moments).steadied()
+        return replace(encoding, scales=self.scales, zeros_apart=self.zeros_apart)
 
     def first_record(self, part: int) -> int:
         return sum(self.rows_of_parts[:part])
@@ -164,6 +190,29 @@ def value_bytes(column: pa.ChunkedArray) -> int:
     return len(column) * max(1, int(kind.bit_width) // 8)
 
 
+def least_values(kept: Floats, values: Floats) -> Floats:
+    """Add values to the least ones of those before, in ascending order.
+
+    >>> least_values(np.array([1.0, 5.0]), np.array([3.0, 9.0])).tolist()
+    [1.0, 3.0, 5.0, 9.0]
+    """
+    if len(kept) == _HANDFUL:
+        values = values[values < kept[-1]]
+    both = np.concatenate([kept, values])
+    return np.sort(np.partition(both, _HANDFUL)[:_HANDFUL] if len(both) > _HANDFUL else both)
+
+
+def dominated_by_few(kind: Kind, ends: Floats, moments: Moments, origin: Origin, k: int) -> Dominated | None:
+    """Find whether the records farthest from the mean, k at most, make much of the variance; ``ends`` are offsets."""
+    deviation, most = moments.deviation, min(k, _HANDFUL, int(_FEW * moments.n))
+    if not deviation or Claim.MEAN_KEPT not in kind.claims:
+        return None
+    far = np.sort(np.abs(ends - moments.mean_from(origin)) / deviation)[::-1][:most]
+    shares = np.cumsum(far * far) / moments.n
+    records = int(np.searchsorted(shares, _DOMINATED)) + 1
+    return Dominated(kind.name, records, significant(float(shares[records - 1]))) if records <= len(far) else None
+
+
 class PartSurvey:
     """What accumulates over the batches of one part."""
 
@@ -179,6 +228,10 @@ class PartSurvey:
         self.not_finite = np.zeros(p, dtype=np.int64)
         self.moments: list[list[Moments]] = [[] for _ in range(p)]
         self.traits: list[Traits] = [kind.NO_TRAITS for kind in context.kinds]
+        #: Offsets of the least values, and of the greatest with the other sign.
+        self.ends: list[list[Floats]] = [[np.zeros(0)] * 2 for _ in range(p)]
+        #: Of columns that have a scale, how many records have each value.
+        self.counted = {j: NO_COUNTS for j, metric in enumerate(context.schema.metrics) if metric is not None}
         self.keys: list[pa.Table] = []
         self.confidential = ConfidentialGathering(context)
         self.fingerprint = Fingerprint()
@@ -211,6 +264,12 @@ class PartSurvey:
             self.traits[j] = kind.more_traits(self.traits[j], column, there)
             self.not_finite[j] += len(finite) - np.count_nonzero(finite)
             self.missing[j] += np.count_nonzero(missing[:, j])
+            if j in self.counted:
+                self.counted[j] += ColumnCounts.of(there.astype(np.float64) / kind.ticks_of_value)
+            offsets = kind.offsets(there, self.context.rough.origins[j])
+            self.ends[j] = [
+                least_values(kept, side) for kept, side in zip(self.ends[j], (offsets, -offsets), strict=True)
+            ]
 
     def _add_keys(self, table: pa.Table, missing: NDArray[np.bool_], waited: NDArray[np.bool_] | None) -> None:
         columns = blocking_columns(table, self.context)
@@ -263,10 +322,13 @@ def _write_survey(work: Work, survey: PartSurvey, nameless: list[int]) -> None:
         "fingerprint": survey.fingerprint.text(),
         "moments": to_plain([merge_all(batches) for batches in survey.moments]),
         "traits": survey.traits,
+        "ends": [[np.nan_to_num(side).tolist() for side in ends] for ends in survey.ends],
         "nameless": nameless,
         "text_bytes": survey.confidential.text_bytes.tolist(),
     }
     work.write(STATISTICS, statistics)
+    for j, counted in survey.counted.items():
+        work.write(VALUES, counted.to_table(j))
     if survey.keys:
         write_keys(work, merge_keys(survey.keys))
     gathered = survey.confidential.gathered()
@@ -293,7 +355,7 @@ SURVEY_PARTS = Step(
     reads_input=True,
     knows=(CONTEXT, SALT),
     same=(MARKS,),
-    writes=(STATISTICS, CONFIDENTIAL, UNIT_COLUMNS, SAMPLE),
+    writes=(STATISTICS, CONFIDENTIAL, UNIT_COLUMNS, SAMPLE, VALUES),
     sends=(PART_KEYS, DIGESTS),
 )
 
@@ -325,6 +387,9 @@ def combine_survey(spec: ReleaseSpec, surveyed: Pieces, context: Context) -> Sur
         traits=traits,
         disclosures=_disclosures(context, surveyed, filled, parts),
         remarks=_remarks(spec, surveyed, filled),
+        dominated=_dominated(context, moments, parts),
+        scales=_scales(context, surveyed),
+        zeros_apart=tuple(j for j, is_apart in enumerate(context.schema.zeros_apart) if is_apart),
     )
 
 
@@ -337,6 +402,28 @@ def _refuse_numbers_as_text(spec: ReleaseSpec, context: Context, traits: Sequenc
                 f"quasi-identifier {kind.name!r} is text, and most of its values are numbers or dates; give it their "
                 "type (for CSV under input.csv.types), or, if they are codes, declare it kind: nominal"
             )
+
+
+def _scales(context: Context, surveyed: Pieces) -> tuple[Scale | None, ...]:
+    """Fit the scales to the values of all parts; of none, a column has no scale."""
+    metrics, counted = context.schema.metrics, dict[int, ColumnCounts]()
+    for _, table in surveyed.each(VALUES):
+        if table.num_rows:
+            j = table["column"][0].as_py()
+            counted[j] = counted.get(j, NO_COUNTS) + ColumnCounts.from_table(table)
+    columns = enumerate(zip(context.kinds, metrics, strict=True))
+    return tuple(
+        Scale.fitted(metric, counted[j], kind.ticks_of_value) if metric is not None and j in counted else None
+        for j, (kind, metric) in columns
+    )
+
+
+def _dominated(context: Context, moments: tuple[Moments, ...], parts: list[dict[str, Any]]) -> tuple[Dominated, ...]:
+    found = []
+    for j, (kind, of, origin) in enumerate(zip(context.kinds, moments, context.rough.origins, strict=True)):
+        least, greatest = (reduce(least_values, (np.array(p["ends"][j][i]) for p in parts)) for i in range(2))
+        found.append(dominated_by_few(kind, np.concatenate([least, -greatest]), of, origin, context.spec.k))
+    return tuple(column for column in found if column is not None)
 
 
 def _written(surveyed: Pieces, output: BytesOutput, index: int, filled: set[int]) -> list[bytes]:
