@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from microagg_core.arrays import Floats
+from microagg_core.group.metrics.losses import sse_of_labels
+from microagg_core.group.points import AnyPoints
 
 #: A person who waits wants to see that something moves; more often nobody reads.
 TELL_EVERY_SECONDS = 5.0
@@ -123,10 +124,10 @@ def _set_current(state: _Listening) -> Iterator[None]:
 
 
 class Progress:
-    """Progress of one loop; ``X`` are the records whose groups it makes, in the units of the losses that it reports."""
+    """Progress of one loop; ``points`` are the records whose groups it makes, as its losses measure them."""
 
-    def __init__(self, doing: str, X: Floats | None = None) -> None:
-        self._doing, self._X, self._total = doing, X, 0.0
+    def __init__(self, doing: str, points: AnyPoints | None = None) -> None:
+        self._doing, self._points, self._total = doing, points, 0.0
         self._listening = _current.get()
 
     def report(self, sse: float | Callable[[], float] | None = None, share: float | None = None) -> None:
@@ -144,7 +145,7 @@ class Progress:
             state.send(self._doing, share)
 
     def _note(self, state: _Listening, sse: float) -> None:
-        if self._total == 0.0 and self._X is not None:
-            self._total = float(np.sum((self._X - self._X.mean(axis=0)) ** 2))
+        if self._total == 0.0 and self._points is not None:
+            self._total = sse_of_labels(self._points, np.zeros(len(self._points), dtype=np.int64))
         if self._total > 0.0:
             state.loss = min(state.loss, 100.0 * sse / self._total)

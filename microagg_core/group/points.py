@@ -8,6 +8,7 @@ squares of a group is that over its pairs divided by its size, and bounds on it 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -50,9 +51,22 @@ class Points:
     def are_numbers(self) -> bool:
         return not self.costs.any()
 
-    def numbers(self) -> Floats:
-        """The same distances between numbers: the records themselves, where they are no codes."""
-        return self.X if self.are_numbers else self.dense()
+    @property
+    def n_numbers(self) -> int:
+        return int(np.count_nonzero(~self.is_code))
+
+    def numbers_first(self) -> Points:
+        """The same points with their codes last; where there are no numbers, zeros come first."""
+        if self.are_numbers:
+            return self
+        order = np.argsort(self.is_code, kind="stable")
+        X, costs = self.X[:, order], self.costs[order]
+        return Points(X, costs) if self.n_numbers else Points(np.c_[np.zeros(len(X)), X], np.append(0.0, costs))
+
+    def scaled(self, exponent: int) -> Points:
+        """Multiply all distances by a power of two; exact."""
+        X = np.where(self.is_code, self.X, np.ldexp(self.X, exponent))
+        return Points(X, np.ldexp(self.costs, 2 * exponent))
 
     def rows(self, records: Ints | slice | Bools) -> Points:
         return replace(self, X=self.X[records])
@@ -60,16 +74,39 @@ class Points:
     def columns(self, which: Ints | Bools) -> Points:
         return Points(np.ascontiguousarray(self.X[:, which]), self.costs[which])
 
+    def squared_distances(self, left: Ints, right: Ints) -> Floats:
+        """Compute the squared distances of pairs of records."""
+        numbers, codes = ~self.is_code, self.is_code
+        a, b = self.X[left], self.X[right]
+        squares: Floats = ((a[:, numbers] - b[:, numbers]) ** 2).sum(axis=1)
+        return squares + (a[:, codes] != b[:, codes]) @ self.costs[codes] if codes.any() else squares
+
     def dense(self) -> Floats:
         """The same distances between numbers alone: a column a category, so for few of them, and as the slow twin.
 
-        >>> ((Points(np.array([[0.0], [1.0], [2.0]]), np.array([3.0])).dense()[0] - [0.0, 1.224744871, 0.0]) ** 2).sum()
-        2.9999999994
+        >>> Points(np.array([[0.0], [1.0], [2.0]]), np.array([2.0])).dense().tolist()
+        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
         """
-        columns = [
-            (self.X[:, [j]] == np.arange(self.X[:, j].max() + 1)) * np.sqrt(cost / 2) if cost > 0 else self.X[:, [j]]
-            for j, cost in enumerate(self.costs)
-        ]
+        return self.X if self.are_numbers else self.nearly_dense(np.inf)
+
+    def nearly_dense(self, most: float) -> Floats:
+        """The same, but that a column of more than ``most`` categories becomes so many, in which distances are rough.
+
+        They are right on average: each category has a sign in each column, drawn once and for all.
+        """
+        columns = [np.zeros((len(self), 0))]
+        for values, cost in zip(self.X.T, self.costs, strict=True):
+            if cost == 0:
+                columns.append(values[:, None])
+                continue
+            codes = values.astype(np.int64)
+            count = int(codes.max(initial=0)) + 1
+            if count <= most:
+                corners = np.eye(count) * math.sqrt(cost / 2)
+            else:
+                signs = np.random.Generator(np.random.PCG64(count)).choice([-1.0, 1.0], (count, int(most)))
+                corners = signs * math.sqrt(cost / (2 * most))
+            columns.append(corners[codes])
         return np.hstack(columns)
 
 

@@ -79,6 +79,11 @@ def group_means(X: Floats, labels: Ints) -> Floats:
     return np.stack([float_means(column, groups) for column in X.T], axis=1)
 
 
+def sse_of_labels(X: AnyPoints, labels: Ints) -> float:
+    """Add up squared distances of records to their group's centroid, computed from nothing but both."""
+    return float(np.sum(squares_within(X, labels)))
+
+
 def masked_by(X: Floats, labels: Ints) -> Floats:
     """Replace each value of X, an (n, p) array, by its group's mean.
 
