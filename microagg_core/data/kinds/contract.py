@@ -28,6 +28,8 @@ Traits = Any
 Rule = str | float
 #: One decimal more than the input needs for floats, else the column's own type.
 DEFAULT_ROUNDING = "default"
+#: What is kept instead of a rule for a kind that releases no means.
+MODE, MEDIAN = CATEGORY_RULES = ("mode", "median")
 #: Some numbers far from evenly spread, in which the mean of a group is neither a value of it nor its middle.
 EXAMPLES = (0, 0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
 

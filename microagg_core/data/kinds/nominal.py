@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.data.kinds.categories import CategoryKind, groups_in_order
-from microagg_core.data.kinds.contract import Claim, Declaration, Ticks, Traits
+from microagg_core.data.kinds.contract import MODE, Claim, Declaration, Ticks, Traits
 from microagg_core.data.tables.types import is_text
 from microagg_core.group.metrics.moments import Groups, Moments, Origin, moments_of, of_codes, of_counts, offsets_from
 
@@ -50,7 +50,7 @@ class NominalKind(CategoryKind):
 
     declared_as: ClassVar[str] = "nominal"
     claims: ClassVar[frozenset[Claim]] = frozenset({Claim.VALUE_OF_GROUP, Claim.MODE_OF_GROUP})
-    released_as: ClassVar[str] = "mode"
+    released_as: ClassVar[str] = MODE
     released_words: ClassVar[str] = "the most frequent value of the group"
 
     @classmethod

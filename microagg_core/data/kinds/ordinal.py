@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.data.kinds.categories import CategoryKind, groups_in_order
-from microagg_core.data.kinds.contract import Claim, Declaration, Ticks, Traits
+from microagg_core.data.kinds.contract import MEDIAN, Claim, Declaration, Ticks, Traits
 from microagg_core.data.tables.types import is_text
 from microagg_core.errors import SpecError
 from microagg_core.group.metrics.moments import Groups, Moments, Origin, moments_of, of_repeated, offsets_from
@@ -40,7 +40,7 @@ class OrdinalKind(CategoryKind):
 
     declared_as: ClassVar[str] = "ordinal"
     claims: ClassVar[frozenset[Claim]] = frozenset({Claim.VALUE_OF_GROUP, Claim.ORDER_KEPT, Claim.MEDIAN_OF_GROUP})
-    released_as: ClassVar[str] = "median"
+    released_as: ClassVar[str] = MEDIAN
     released_words: ClassVar[str] = "the lower median of the group"
     unusable: ClassVar[tuple[str, str]] = ("values that are none of its levels", "name all levels, or correct them")
 

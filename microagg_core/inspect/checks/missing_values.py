@@ -37,5 +37,7 @@ class MissingValues(GateCheck[Nulls]):
             if after != should_be[name]
         ]
         if not_finite:
-            wrong.append(f"{not_finite} released quasi-identifiers are not finite")
+            is_category = any(kind.declared_as != "number" for kind in promise.kinds)
+            other = ", or no category of the input" if is_category else ""
+            wrong.append(f"{not_finite} released quasi-identifiers are not finite{other}")
         return Check(self.name, not wrong, "; ".join(wrong) or "no value turned missing or non-finite")
