@@ -27,6 +27,7 @@ from microagg_core.inspect.demand import Protection
 from microagg_core.inspect.distributions import Distribution
 from microagg_core.inspect.exposure import Exposure, asking_share, expose
 from microagg_core.spec.columns import FileSchema
+from microagg_core.spec.edits import Edit
 from microagg_core.spec.release import RiskEffort
 
 
@@ -52,6 +53,7 @@ class Promise:
     distributions: tuple[Distribution | None, ...] = ()
     risk: RiskEffort = "off"
     analyses: tuple[str, ...] = ()
+    edits: tuple[Edit, ...] = ()
     seed: int = 0
 
     @property

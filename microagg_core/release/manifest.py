@@ -27,6 +27,7 @@ from microagg_core.group.metrics.figures import Figures
 from microagg_core.inspect.check import Check
 from microagg_core.model import OneOf
 from microagg_core.spec.about import About
+from microagg_core.spec.edits import Rule, comparison_of
 from microagg_core.store.layout import (
     ATTEMPT_DIGITS,
     PAGE_NAME,
@@ -151,10 +152,22 @@ class ProtectEntry(_Model):
     t: float | None = Field(default=None, gt=0, lt=1)
 
 
+class EditEntry(_Model):
+    """A rule between columns: how many released records break it, which anybody can count."""
+
+    rule: Rule
+    #: Released records that have both values, and those of them that break the rule.
+    compared: int = Field(ge=0)
+    broken: int = Field(ge=0)
+    #: The share that broke it before masking, and how far off it may be; null where it would tell too much.
+    before: float | None = Field(default=None, ge=0, le=1)
+    within: float | None = Field(default=None, ge=0, le=1)
+
+
 class ReleaseFacts(_Model):
     """Everything a manifest says but for the revision and the parts, which publishing settles."""
 
-    _said_only = frozenset({"about"})
+    _said_only = frozenset({"about", "edits"})
     name: str
     id: str
     created: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|\+00:00)$")
@@ -181,6 +194,8 @@ class ReleaseFacts(_Model):
     rounding: dict[str, Any] = {}
     #: What every combination holds besides k, by confidential column.
     protect: dict[str, ProtectEntry] = {}
+    #: Rules between columns; not there where the spec names none.
+    edits: tuple[EditEntry, ...] | None = None
     series: SeriesEntry | None = None
     losses: Figures = Figures()
     checks: tuple[Check, ...] = ()
@@ -194,6 +209,9 @@ class ReleaseFacts(_Model):
             raise ValueError("a column stands in it twice")
         if not self.protect.keys() <= {column.name for column in self.columns if column.role == "confidential"}:
             raise ValueError("what is no confidential column is protected")
+        compared = {column.name for column in self.columns if column.role != "blocking"}
+        if not all(compared.issuperset(comparison_of(edit.rule).columns) for edit in self.edits or ()):
+            raise ValueError("what is no column is compared")
         if self.about is not None and not self.about.columns.keys() <= set(names):
             raise ValueError("what is no column is described")
         if (self.csv is not None) != (self.format == "csv"):

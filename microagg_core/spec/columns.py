@@ -17,6 +17,7 @@ from microagg_core.data.kinds.registry import kind_for, kind_of
 from microagg_core.data.tables.types import is_bytes, is_nested, is_text
 from microagg_core.errors import DataError, SpecError
 from microagg_core.spec.analyses import formula_columns
+from microagg_core.spec.edits import refuse_types
 from microagg_core.spec.release import ReleaseSpec
 
 _MARKS = {";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -82,6 +83,7 @@ def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
             _check_type(column)
     by_name = {c.name: c for c in columns}
     _check_analyses(spec, by_name)
+    _check_edits(spec, {name: column.type for name, column in by_name.items()})
     if spec.missing == "separate" and len(spec.roles.quasi_identifiers) > MISSING_PATTERN_LIMIT:
         raise SpecError(
             f"missing: separate takes at most {MISSING_PATTERN_LIMIT} quasi-identifiers "
@@ -112,6 +114,14 @@ def _check_analyses(spec: ReleaseSpec, columns: dict[str, Column]) -> None:
                 raise SpecError(
                     f"analyses[{place}]: {column.name!r} has the type {column.type}, which cannot explain; leave it out"
                 )
+
+
+def _check_edits(spec: ReleaseSpec, types: dict[str, pa.DataType]) -> None:
+    for place, edit in enumerate(spec.edits):
+        try:
+            refuse_types(edit.comparison, types)
+        except ValueError as error:
+            raise SpecError(f"edits[{place}]: {error}") from None
 
 
 def _check_names(names: list[str], role_of: dict[str, str]) -> None:

@@ -24,6 +24,7 @@ from microagg_core.spec.analyses import Analyses, analysis_problems
 from microagg_core.spec.clusters import (
     AnyCluster,
 )
+from microagg_core.spec.edits import Edits, edit_problems
 from microagg_core.spec.protect import Protect, protect_problems
 from microagg_core.spec.schedule import Schedule
 from microagg_core.spec.series import Series
@@ -319,6 +320,11 @@ class ReleaseSpec(Model):
         description="linear models that the operator's report compares before and after, such as 'income ~ age + "
         "education'",
     )
+    edits: Edits = Field(
+        default=(),
+        description="rules between columns, such as 'dodth <= dox', counted before and after; {rule: ..., stop: true} "
+        "stops a release that breaks one more often than the input",
+    )
     protect: Protect | None = Field(
         default=None,
         description="what is demanded besides k: confidential column, or '*' for all -> distinct, t, inference; and "
@@ -371,6 +377,7 @@ class ReleaseSpec(Model):
         yield from protect_problems(parts)
         yield from about_problems(parts)
         yield from analysis_problems(parts)
+        yield from edit_problems(parts)
         if "roles" in parts:
             yield from _column_problems(parts, parts["roles"].role_of())
         if {"algorithm", "k", "roles"} <= parts.keys():

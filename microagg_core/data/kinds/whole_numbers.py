@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import pyarrow as pa
 
-from microagg_core.data.kinds.contract import Declaration
+from microagg_core.data.kinds.contract import Declaration, Kind
 from microagg_core.data.kinds.exact import ExactKind
 
 
@@ -24,6 +25,10 @@ class WholeNumberKind(ExactKind):
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         return bool(pa.types.is_integer(arrow_type))
+
+    @property
+    def finer(self) -> Kind | None:
+        return replace(self, rule=0.1) if isinstance(self.rule, str) and self.step else None
 
     @property
     def whole_type(self) -> pa.DataType:

@@ -7,8 +7,9 @@ smallest or the greatest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from microagg_core.inspect.edits import EditCount
 from microagg_core.plain import PlainGaps, PlainNumber
 
 
@@ -103,5 +104,7 @@ class Portrait:
     pairs: tuple[Pair, ...] = ()
     correlations: Correlations | None = None
     regressions: tuple[Regression, ...] = ()
+    #: What the spec's rules between columns count, by rule.
+    edits: dict[str, EditCount] = field(default_factory=dict)
     #: What is not shown, and why, a sentence each.
     left_out: tuple[str, ...] = ()

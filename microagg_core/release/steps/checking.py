@@ -65,6 +65,7 @@ def promise_of(planned: Planned, distributions: tuple[Distribution | None, ...] 
         distributions=distributions,
         risk=context.spec.risk,
         analyses=tuple(context.spec.analyses),
+        edits=context.spec.edits,
         seed=context.spec.seed,
     )
 
