@@ -33,11 +33,13 @@ from microagg_core.group.metrics.losses import percent
 from microagg_core.group.metrics.moments import Groups, Moments
 from microagg_core.group.metrics.statistics import LossStatistics, losses_of, significant
 from microagg_core.inspect.candidates import Candidates
+from microagg_core.inspect.checks.known import cure
 from microagg_core.inspect.contract import share
 from microagg_core.inspect.distributions import Distribution
 from microagg_core.inspect.edits import EditCount, count_of
 from microagg_core.inspect.exposure import Exposure, asking_share, expose
 from microagg_core.inspect.gate import limits
+from microagg_core.inspect.kanonymity import SpreadCounter
 from microagg_core.inspect.limits.inference import CertainValues
 from microagg_core.inspect.limits.linkage import EVERY_COLUMN, RightLinks
 from microagg_core.inspect.risk.inference import Inference
@@ -291,7 +293,7 @@ class _Trying:
             largest=int(exposure.sizes.max()),
             **self._times(seconds),
             **self._risks(exposure),
-            remarks=(*added.in_words(), *self._edits(shown)),
+            remarks=(*added.in_words(), *self._edits(shown), *self._known(shown)),
         )
         if draft.is_whole:
             return Trial(expected, draft=self.trial.draft)
@@ -420,6 +422,19 @@ class _Trying:
                 which = "" if self.draft.is_whole else ", of those drawn"
                 stops = "; with stop: true the gate would refuse the release" if edit.stop else ""
                 yield f"{count.in_words(edit.rule)}{which}{self._mended(edit.comparison)}{stops}"
+
+    def _known(self, shown: dict[str, Any]) -> Iterator[str]:
+        """Say which known sets would have combinations of fewer than k, even if nobody knew their blocking columns."""
+        schema, k = self.planned.context.schema, self.draft.k
+        refuses = "the gate would refuse" if self.draft.is_whole else "the gate refuses unless other records join them"
+        for names in self.planned.context.spec.known:
+            if set(names) <= set(schema.grouping):
+                continue
+            counter = SpreadCounter([name for name in names if name in shown], k)
+            counter.add(pa.table({name: shown[name] for name in names if name in shown}))
+            if failing := counter.failing():
+                found = f"{failing:,} combinations of these records have fewer than k={k} units, which {refuses}"
+                yield f"known [{', '.join(names)}]: {found}; {cure(names, schema.grouping)}"
 
     def _mended(self, rule: Comparison) -> str:
         """Say of a rule between a mean and a value as it came how it would hold."""

@@ -113,6 +113,7 @@ def release_facts(
         protect={
             demand.column: ProtectEntry(**demand.promise()) for demand in protection_of(planned.context).of_groups
         },
+        known=spec.known or None,
         edits=_edit_entries(spec, files, carried) if spec.edits else None,
         series=series,
         losses=losses,

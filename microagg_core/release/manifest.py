@@ -167,7 +167,7 @@ class EditEntry(_Model):
 class ReleaseFacts(_Model):
     """Everything a manifest says but for the revision and the parts, which publishing settles."""
 
-    _said_only = frozenset({"about", "edits"})
+    _said_only = frozenset({"about", "edits", "known"})
     name: str
     id: str
     created: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|\+00:00)$")
@@ -194,6 +194,8 @@ class ReleaseFacts(_Model):
     rounding: dict[str, Any] = {}
     #: What every combination holds besides k, by confidential column.
     protect: dict[str, ProtectEntry] = {}
+    #: Sets of columns of which each combination has at least k units, too; not there where the spec names none.
+    known: tuple[tuple[str, ...], ...] | None = None
     #: Rules between columns; not there where the spec names none.
     edits: tuple[EditEntry, ...] | None = None
     series: SeriesEntry | None = None
@@ -212,6 +214,8 @@ class ReleaseFacts(_Model):
         compared = {column.name for column in self.columns if column.role != "blocking"}
         if not all(compared.issuperset(comparison_of(edit.rule).columns) for edit in self.edits or ()):
             raise ValueError("what is no column is compared")
+        if not all(known and set(known) <= set(names) for known in self.known or ()):
+            raise ValueError("what is no column may be known")
         if self.about is not None and not self.about.columns.keys() <= set(names):
             raise ValueError("what is no column is described")
         if (self.csv is not None) != (self.format == "csv"):
@@ -354,6 +358,6 @@ def same_release(one: Manifest, other: Manifest) -> bool:
 
     def promised(m: Manifest) -> tuple[object, ...]:
         checksums = [part.sha256 for part in m.parts]
-        return m.id, checksums, m.k, m.unit, m.rows, m.suppressed, m.columns, m.format, m.csv, m.about
+        return m.id, checksums, m.k, m.unit, m.rows, m.suppressed, m.columns, m.format, m.csv, m.about, m.known
 
     return promised(one) == promised(other)

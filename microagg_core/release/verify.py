@@ -30,7 +30,8 @@ from microagg_core.release.manifest import Manifest, PageEntry, PartEntry
 from microagg_core.release.publish import is_whole
 from microagg_core.release.revisions import ReleaseAtHand, part_batches, read_release
 from microagg_core.release.signature import signature_check
-from microagg_core.spec.edits import comparison_of, refuse_types
+from microagg_core.spec.columns import refuse_types
+from microagg_core.spec.edits import comparison_of
 from microagg_core.store.layout import MANIFEST, SIGNATURE
 from microagg_core.store.objects import Standing, Store, linked_folders, standing_of
 from microagg_core.store.urls import shown
@@ -379,7 +380,11 @@ def _counters(manifest: Manifest, demands: Demands) -> dict[str, CombinationCoun
     names = {column.name for column in manifest.columns}
     if columns and set(columns) <= names and set(columns) != set(manifest.key_columns):
         counters[_DEMANDED] = CombinationCounter(columns, k)
-    return counters
+    return counters | {_known_check(known): CombinationCounter(known, manifest.k) for known in manifest.known or ()}
+
+
+def _known_check(columns: Sequence[str]) -> str:
+    return f"k-anonymity of [{', '.join(columns)}]"
 
 
 def _checks_of_files(findings: Findings, manifest: Manifest) -> Iterator[Check]:
@@ -456,6 +461,8 @@ def _k_checks(
             yield Check(_DEMANDED, False, "not counted, as the release does not have all columns that are demanded")
     if _DEMANDED in counters:
         yield _k_check(_DEMANDED, release, findings, counters[_DEMANDED])
+    for known in release.manifest.known or ():
+        yield _k_check(_known_check(known), release, findings, counters[_known_check(known)])
     if _KEYS not in counters:
         yield Check(_KEYS, False, "the manifest names no quasi-identifier and no blocking column")
     else:
@@ -471,7 +478,8 @@ def _k_check(name: str, release: ReleaseAtHand, findings: Findings, counter: Com
     if failing:
         detail = f"{failing} combinations have fewer than k={counter.k} records (the smallest has {smallest})"
         return Check(name, False, detail)
-    columns = f"the {len(counter.columns)} {'key columns' if name == _KEYS else 'columns that are demanded'}"
+    what = {_KEYS: "key columns", _DEMANDED: "columns that are demanded"}.get(name, "columns that may be known")
+    columns = f"the {len(counter.columns)} {what}"
     return Check(name, True, f"every combination of {columns} has at least k={counter.k} records")
 
 

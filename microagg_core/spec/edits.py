@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any, Literal, TypeAlias
 
-import pyarrow as pa
 from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from microagg_core.model import ColumnName, Model, Problem
@@ -143,29 +142,3 @@ def _unfit(name: str, role: Mapping[str, str]) -> str:
     if role[name] == "blocking":
         return "is a blocking column, which is released as a label; compare quasi-identifiers and confidential columns"
     return f"has the role {role[name]}, so that it is not in the release; leave the rule out"
-
-
-def family(held: pa.DataType) -> str:
-    """Name what values of a type can be compared with; nothing, where that is nothing.
-
-    >>> family(pa.int8()), family(pa.date32()), family(pa.string())
-    ('a number', 'a date or a time', '')
-    """
-    types = pa.types
-    if types.is_integer(held) or types.is_floating(held) or types.is_decimal(held):
-        return "a number"
-    if types.is_timestamp(held) and held.tz:
-        return "a time with a zone"
-    return "a date or a time" if types.is_date(held) or types.is_timestamp(held) else ""
-
-
-def refuse_types(comparison: Comparison, types: Mapping[str, pa.DataType]) -> None:
-    """ValueError where the file's types cannot be compared."""
-    families = [(name, family(types[name])) for name in comparison.columns]
-    for name, of in families:
-        if not of:
-            raise ValueError(f"{name!r} has the type {types[name]}, and only numbers, dates and times are compared")
-    compared = [of for _, of in families] + ["a number"] * (len(families) == 1)
-    if compared[0] != compared[1]:
-        other = f"{families[1][0]!r} is {compared[1]}" if len(families) == 2 else "it is compared with a number"
-        raise ValueError(f"{families[0][0]!r} is {compared[0]}, and {other}; compare what is alike")

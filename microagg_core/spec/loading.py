@@ -122,7 +122,7 @@ def canonical(spec: ReleaseSpec) -> str:
             "work": {"keep": {"audit_days"}},
         },
     )
-    for name in ("edits",):
+    for name in ("edits", "known"):
         if not parts[name]:
             del parts[name]
     if spec.series is None:

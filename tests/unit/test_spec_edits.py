@@ -107,6 +107,29 @@ def test_schema_models_and_digests_agree(tmp_path: Path) -> None:
 
 
 @each(
+    "known, where, why",
+    [
+        ([["age"], ["dox", "region"], ["region", "dox"]], "known[2]", "is there twice"),
+        ([["age", "age"]], "known[0][1]", "'age' is named twice"),
+        ([["age", "person"]], "known[0][1]", "'person' has the role identifiers, so that it is not in the release"),
+        ([["nobody"]], "known[0][0]", "'nobody' is no column"),
+        ([[]], "known[0]", "must name at least one column"),
+        (["age"], "known[0]", "must be a list"),
+    ],
+)
+def test_known_sets_that_are_none_are_refused_with_their_place(
+    tmp_path: Path, known: Any, where: str, why: str
+) -> None:
+    path = tmp_path / "release.yaml"
+    path.write_text(yaml.safe_dump({**SPEC, "known": known}, sort_keys=False))
+    with pytest.raises(SpecError) as caught:
+        load_spec(str(path))
+    (line,) = str(caught.value).splitlines()
+    assert f": {where}: " in line and why in line
+    assert '"known"' not in canonical(loaded(tmp_path, []))
+
+
+@each(
     "rule, why",
     [
         ("age != diagnosis", "'diagnosis' has the type string, and only numbers, dates and times are compared"),

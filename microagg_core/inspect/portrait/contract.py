@@ -104,7 +104,7 @@ class Portrait:
     pairs: tuple[Pair, ...] = ()
     correlations: Correlations | None = None
     regressions: tuple[Regression, ...] = ()
-    #: What the spec's rules between columns count, by rule.
-    edits: dict[str, EditCount] = field(default_factory=dict)
     #: What is not shown, and why, a sentence each.
     left_out: tuple[str, ...] = ()
+    #: What the spec's rules between columns count, by rule.
+    edits: dict[str, EditCount] = field(default_factory=dict)

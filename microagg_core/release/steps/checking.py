@@ -66,6 +66,7 @@ def promise_of(planned: Planned, distributions: tuple[Distribution | None, ...] 
         risk=context.spec.risk,
         analyses=tuple(context.spec.analyses),
         edits=context.spec.edits,
+        known=context.spec.known,
         seed=context.spec.seed,
     )
 

@@ -8,7 +8,7 @@ decides about blocks is of the records that take part: in a night of a series, t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -29,6 +29,7 @@ from microagg_core.data.tables.ordering import as_key
 from microagg_core.data.tables.types import is_text, is_text_or_bytes
 from microagg_core.errors import DataError
 from microagg_core.group.metrics.moments import Moments, merge_all
+from microagg_core.inspect.checks.known import cure
 from microagg_core.inspect.confidential import Confidential
 from microagg_core.inspect.disclosures import Disclosure
 from microagg_core.kernels.tools.hashing import mix_words
@@ -312,6 +313,9 @@ def combine_survey(spec: ReleaseSpec, surveyed: Pieces, context: Context) -> Sur
         kind.input_moments(traits[j], merge_all(from_plain(Moments, p["moments"][j]) for p in parts if p["arrivals"]))
         for j, kind in enumerate(context.kinds)
     )
+    gathered, n_columns = None, len(context.schema.confidential)
+    if n_columns:
+        gathered = Gathered.of_parts(n_columns, lambda i: _written(surveyed, CONFIDENTIAL, i, filled))
     return Survey(
         rows_of_parts=tuple(rows),
         arrivals_of_parts=tuple(arrivals),
@@ -320,8 +324,8 @@ def combine_survey(spec: ReleaseSpec, surveyed: Pieces, context: Context) -> Sur
         missing=tuple(int(m) for m in np.sum([p["missing"] for p in parts], axis=0)),
         moments=moments,
         traits=traits,
-        disclosures=_disclosures(context, surveyed, filled, parts),
-        remarks=_remarks(spec, surveyed, filled),
+        disclosures=_disclosures(context, gathered, parts),
+        remarks=(*_remarks(spec, surveyed, filled), *_rarely_known(context, gathered)),
     )
 
 
@@ -337,14 +341,24 @@ def _remarks(spec: ReleaseSpec, surveyed: Pieces, filled: set[int]) -> tuple[str
     return coarser_columns(spec, [merged_sketches(of_column) for of_column in written])
 
 
-def _disclosures(
-    context: Context, surveyed: Pieces, filled: set[int], parts: list[dict[str, Any]]
-) -> tuple[Disclosure, ...]:
-    n_columns = len(context.schema.confidential)
-    if not n_columns:
+def _rarely_known(context: Context, gathered: Gathered | None) -> Iterator[str]:
+    """Say which known sets the gate would refuse for a confidential value that fewer than k records have."""
+    k, names = context.spec.k, [column.name for column in context.schema.confidential]
+    sketches = zip(names, gathered.sketches, strict=False) if gathered and context.spec.known else ()
+    rare = [name for name, sketch in sketches if sketch.table["n"].min() < k]
+    for known in context.spec.known:
+        if own := [name for name in known if name in rare]:
+            have = f"{', '.join(map(repr, own))} {'has' if len(own) == 1 else 'have'}"
+            yield (
+                f"known [{', '.join(known)}]: {have} values that fewer than k={k} records have, so the gate would stop "
+                f"the release; {cure(known, context.schema.grouping)}"
+            )
+
+
+def _disclosures(context: Context, gathered: Gathered | None, parts: list[dict[str, Any]]) -> tuple[Disclosure, ...]:
+    if gathered is None:
         return ()
     text_bytes = np.sum([p["text_bytes"] for p in parts], axis=0)
-    gathered = Gathered.of_parts(n_columns, lambda i: _written(surveyed, CONFIDENTIAL, i, filled))
     return disclosures_of(context, gathered, text_bytes, sum(p["rows"] for p in parts))
 
 
