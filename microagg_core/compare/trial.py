@@ -33,7 +33,7 @@ from microagg_core.group.metrics.losses import percent
 from microagg_core.group.metrics.moments import Groups, Moments
 from microagg_core.group.metrics.statistics import LossStatistics, losses_of, significant
 from microagg_core.inspect.candidates import Candidates
-from microagg_core.inspect.checks.known import cure
+from microagg_core.inspect.checks.known import known_cure
 from microagg_core.inspect.contract import share
 from microagg_core.inspect.distributions import Distribution
 from microagg_core.inspect.edits import EditCount, count_of
@@ -317,7 +317,7 @@ class _Trying:
         for place, rows in self._blocks():
             outcome = self._outcome(place, rows, seed, proving=False)
             ticks, missing = self._of_slice(rows)
-            lost.append(squares_lost(encoding, self.scale, encoding.offsets_of(ticks), outcome.released, missing))
+            lost.append(squares_lost(encoding, self.scale, ticks, outcome, missing))
         return np.array(lost)
 
     def _load_kernels(self) -> None:
@@ -400,8 +400,8 @@ class _Trying:
 
     def _right_links(self, exposure: Exposure) -> Floats:
         """Compute how often each record is expected to be linked rightly, every record asked, as the gate does."""
-        candidates = Candidates(exposure.means, exposure.missing, exposure.labels, exposure.sizes)
-        encoding = self.planned.encoding
+        candidates = Candidates(exposure.means, exposure.missing, exposure.labels, exposure.sizes, exposure.costs)
+        encoding = self.planned.encoding.unweighted
         values = encoding.standardize(encoding.offsets_of(self.ticks), self.missing)
         return candidates.link(values, exposure.groups)[1]
 
@@ -434,7 +434,7 @@ class _Trying:
             counter.add(pa.table({name: shown[name] for name in names if name in shown}))
             if failing := counter.failing():
                 found = f"{failing:,} combinations of these records have fewer than k={k} units, which {refuses}"
-                yield f"known [{', '.join(names)}]: {found}; {cure(names, schema.grouping)}"
+                yield f"known [{', '.join(names)}]: {found}; {known_cure(names, schema.grouping)}"
 
     def _mended(self, rule: Comparison) -> str:
         """Say of a rule between a mean and a value as it came how it would hold."""

@@ -29,7 +29,7 @@ class KnownSets(GateCheck[Counters]):
         if not promise.known:
             return None
         wrong = [
-            f"{_found(counter)}; {cure(counter.columns, promise.key_columns)}"
+            f"{_found(counter)}; {known_cure(counter.columns, promise.key_columns)}"
             for counter in released
             if counter.is_given_up or counter.failing()
         ]
@@ -44,10 +44,10 @@ def _found(counter: SpreadCounter) -> str:
     return f"{counter.failing():,} combinations of [{names}] have fewer than k={counter.k} units"
 
 
-def cure(names: tuple[str, ...], key_columns: tuple[str, ...]) -> str:
+def known_cure(names: tuple[str, ...], key_columns: tuple[str, ...]) -> str:
     """Say what to do about a known set that has confidential columns.
 
-    >>> cure(("age", "job"), ("age", "sex"))
+    >>> known_cure(("age", "job"), ("age", "sex"))
     "make 'job' a quasi-identifier or a blocking column, coarsen it, or leave it out of known"
     """
     own = [name for name in names if name not in key_columns]

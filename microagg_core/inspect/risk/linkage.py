@@ -53,6 +53,8 @@ class Linkage(RiskMeasure[Links]):
         """Look for the records that are asked with every knowledge and every noise."""
         asked = exposure.asked
         errors = noise(asked.records, len(exposure.names), exposure.seed)
+        if exposure.costs is not None:
+            errors[:, exposure.costs > 0] = 0.0  # somebody knows a category, or he does not
         sums = []
         for attributes in knowledge(len(exposure.names)):
             columns, knows_all = list(attributes), len(attributes) == len(exposure.names)
