@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -48,6 +48,7 @@ from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.plain import PlainFloats
 from microagg_core.release.context import Context
 from microagg_core.release.planned import PLANNED, Planned, load_planned
+from microagg_core.release.planning import undeclared_codes
 from microagg_core.release.step import JsonOutput, Step, Work
 from microagg_core.release.steps.demands import PartitionDemands, protection_of
 from microagg_core.release.steps.drawn_rows import DRAFTS, DRAWN_ROWS, Draft, read_drawn_rows
@@ -194,9 +195,14 @@ def _rows_by_block(work: Work, planned: Planned, draft: Draft, number: int) -> t
 class RoundingLoss:
     """Squared errors of columns that are rounded to their own type, beside those with a decimal more."""
 
-    def __init__(self, encoding: Encoding) -> None:
+    def __init__(self, encoding: Encoding, besides: Container[str] = ()) -> None:
+        """Look at whole numbers, ``besides`` those that may be none."""
         kinds = enumerate(zip(encoding.kinds, encoding.origins, strict=True))
-        self._columns = [(j, kind, finer, origin) for j, (kind, origin) in kinds if (finer := kind.finer) is not None]
+        self._columns = [
+            (j, kind, finer, origin)
+            for j, (kind, origin) in kinds
+            if kind.name not in besides and (finer := kind.finer) is not None
+        ]
         self._sums = np.zeros((len(self._columns), 2))
 
     def add(self, ticks: list[NDArray[Any]], outcome: BlockOutcome) -> None:
@@ -261,7 +267,7 @@ class _Trying:
         self._load_kernels()
         stretch = self.steady.least_stretch(self.scale)
         statistics, lines, of_blocks, seconds = [], [], list[list[NDArray[Any]]](), 0.0
-        added = RoundingLoss(self.planned.encoding)
+        added = RoundingLoss(self.planned.encoding, undeclared_codes(self.spec, self.planned.survey))
         for place, rows in self._blocks():
             outcome = self._outcome(place, rows, self.spec.seed, proving=self.trial.proves)
             seconds += outcome.seconds

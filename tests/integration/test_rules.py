@@ -157,6 +157,28 @@ def test_a_plan_tells_which_rules_and_sets_a_release_would_break(tmp_path: Path)
     assert any("known [cost, job]: 'cost' has values that fewer than k=3" in words for words in outcome.report.unwise)
 
 
+def test_few_whole_numbers_are_asked_about_until_the_spec_says_what_they_are(tmp_path: Path) -> None:
+    """Over all parts together; floats that are whole are whole numbers; 21 numbers, days and 0.5 are none of codes."""
+    rng = np.random.default_rng(8)
+    columns = {"roof": [1, 2, 9], "heat": [1.0, 4.0], "age": range(21), "half": [0.5, 1.0], "born": range(3)}
+    drawn = {name: rng.choice(list(of), 600) for name, of in columns.items()}
+    drawn["heat"][:200] = np.nan
+    table = pa.table({**drawn, "born": pa.array(drawn["born"].astype(np.int32)).cast(pa.date32())})
+    table = table.append_column("id", pa.array([f"P{i}" for i in range(600)]))
+    parts, roles = [table.slice(i, 150) for i in range(0, 600, 150)], {"identifiers": ["id"]}
+    path = write_release(tmp_path, parts, roles={**roles, "quasi_identifiers": list(columns)}, missing="separate")
+    release = run_stages(start(path))
+    asked = [words.split("'")[1] for words in (release.published.warnings if release.published else ())]
+    report = release.plan_report
+    assert sorted(asked) == ["heat", "roof"] and report is not None
+    assert any("'roof' has 3 distinct whole numbers: number, ordinal or nominal?" in words for words in report.unwise)
+    said = [{"name": "roof", "kind": "nominal"}, {"name": "heat", "kind": "number"}, "age", "half", "born"]
+    path = write_release(tmp_path / "said", parts, roles={**roles, "quasi_identifiers": said}, missing="separate")
+    release = run_stages(start(path))
+    assert release.published is not None and release.published.warnings == ()
+    assert set(released_table(tmp_path / "said" / "output")["roof"].to_pylist()) <= {1, 2, 9}
+
+
 def test_known_sets_are_counted_over_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("microagg_core.blocks.packing.FILE_BYTES", 4096)
     known = [["age"], ["region", "job"], ["job"]]
