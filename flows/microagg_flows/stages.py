@@ -247,7 +247,8 @@ def publish_release(release: Release) -> str:
         release.workers.map(run_upload, [(output, upload) for upload in uploads], "upload")
 
     series, carried = release.tonight.entry(), nights.carried_files(release)
-    facts = release_facts(planned, release.identity, now, release.measured.figures, release.checks, series, carried)
+    measured, files = release.measured, release.inspected
+    facts = release_facts(planned, release.identity, now, measured.figures, release.checks, files, series, carried)
     published = publish(
         release.output,
         facts,
@@ -266,15 +267,16 @@ def publish_release(release: Release) -> str:
         published.manifest,
         origin=release.origin,
         plan=to_plain(release.plan_report) if release.plan_report else {},
-        measured=release.measured,
+        measured=measured,
         checks=release.checks,
     )
     # Where this stage is tried again, what it finds published may be its own.
     warnings = (
         *published.warnings,
-        *release.measured.troubles,
+        *measured.troubles,
         *nights.warnings_of(release, published.manifest),
         *told(release.spec, planned.survey),
+        *(count.in_words(rule) for rule, count in measured.portrait.edits.items() if count.is_worse),
         *_merged_wholly(release),
     )
     release.published = dataclasses.replace(published, already=not release.by_this_run, warnings=warnings)

@@ -35,6 +35,7 @@ from microagg_core.group.metrics.statistics import (
     losses_of,
     significant,
 )
+from microagg_core.inspect.edits import RuleCount
 from microagg_core.inspect.portrait.contract import PERCENTS, Portrait, Summary
 
 #: What all but the two largest groups make of a sum is at least this share of what the largest makes. A reader who
@@ -139,6 +140,18 @@ def hiding_decimals(value: float, lacking: float) -> Rounded | None:
         return hiding(value, 0.0)
     decimals = math.floor(-math.log10(2 * lacking))
     return Rounded(round(value, decimals), float(f"5e-{decimals + 1}")) if decimals >= 1 else None
+
+
+def share_before(count: RuleCount, k: int) -> Rounded | None:
+    """Publish the share of the input's records that broke a rule, so that twice k of them more or less look the same.
+
+    With all digits, the shares of two rules that differ by a number would tell of the records between. Coarser ones do
+    not even tell whether any record, or every one, broke a rule; and groups have less than twice k records, mostly.
+
+    >>> share_before(RuleCount(40_000, 1_234), 5), share_before(RuleCount(150, 2), 5)
+    (Rounded(value=0.031, within=0.0005), None)
+    """
+    return hiding_decimals(count.share, 2 * k / count.compared) if count.compared else None
 
 
 def to_digits(value: float, digits: int, direction: str = decimal.ROUND_HALF_EVEN) -> float:

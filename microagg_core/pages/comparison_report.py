@@ -346,6 +346,7 @@ class Expectation:
         yield "CPU: of the kernels on one core, by the cost model at the pace of what was grouped here"
         alone = percent_in_words(one.unique_before)
         yield f"{alone} of records stand alone with their blocking values and quasi-identifiers before masking"
+        yield from one.remarks
 
     def _of_larger(self) -> Iterator[str]:
         now, more = self.asked, next((one for one in self.expected if one.k > self.k), None)

@@ -18,7 +18,7 @@ from microagg_core.group.metrics.statistics import significant
 from microagg_core.release.pages.promises import pooling_words
 from microagg_core.release.pages.words import TEXT_TYPES
 from microagg_core.release.planned import Planned
-from microagg_core.release.planning import task_bytes
+from microagg_core.release.planning import codes_questions, task_bytes
 from microagg_core.release.sizing.forecast import Forecast
 from microagg_core.release.steps.survey import Dominated
 
@@ -259,7 +259,7 @@ def _reason(plan: BlockPlan, k: int, block: int) -> str:
 def plan_warnings(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
     """List what a careful operator would look at before running."""
     survey, spec = planned.survey, planned.context.spec
-    words = [*(one.sentence() for one in survey.disclosures), *survey.remarks]
+    words = [*(one.sentence() for one in survey.disclosures), *survey.remarks, *codes_questions(spec, survey)]
     words += [
         f"quasi-identifier {kind.name!r} is constant and could be dropped"
         for kind, m in zip(planned.context.kinds, survey.moments, strict=True)

@@ -24,7 +24,7 @@ from microagg_core.store.urls import basename, is_local, local_path
 #: The roles as a spec lists them, with what each does.
 ROLES = {
     "identifiers": "name a person or firm: dropped",
-    "quasi_identifiers": "known from outside: numbers, dates or categories, microaggregated together; at least one",
+    "quasi_identifiers": "known from outside: microaggregated together; at least one",
     "blocking": "known from outside and kept exactly, from general to fine",
     "confidential": "released as they are",
     "drop": "not released, not looked at",
@@ -73,7 +73,9 @@ def _role_lines(proposals: Sequence[RoleProposal], is_accepted: bool) -> Iterato
         yield "  # to decide: move every column from here to the list that fits, then take to_decide out."
         yield "  to_decide:"
         order = list(ROLES)
-        yield from _column_lines(sorted(in_order, key=lambda one: order.index(one.role)), "propose {} ({})")
+        yield from _column_lines(
+            sorted(in_order, key=lambda one: order.index(one.role)), "propose {} ({})", in_words=True
+        )
     for role, what in ROLES.items():
         own = [proposal for proposal in in_order if proposal.role == role] if is_accepted else []
         start = f"  {role}:" if own else f"  {role}: []"
@@ -81,13 +83,19 @@ def _role_lines(proposals: Sequence[RoleProposal], is_accepted: bool) -> Iterato
         yield from _column_lines(own, "{1}")
 
 
-def _column_lines(proposals: Sequence[RoleProposal], form: str) -> Iterator[str]:
-    width = max((len(quoted(proposal.column.name)) for proposal in proposals), default=0)
-    for proposal in proposals:
-        column = proposal.column
-        holds = dict.fromkeys([re.sub(r"[^ -~]", "?", held(column)), *notes(column)])
-        why = form.format(proposal.role, proposal.reason)
-        yield f"    - {quoted(column.name):<{width}}    # {'; '.join(holds)}: {why}"
+def _column_lines(proposals: Sequence[RoleProposal], form: str, *, in_words: bool = False) -> Iterator[str]:
+    """Write a line for each column: by its name, where the comment has the kind ``in_words``, else as declared."""
+    written = [quoted(one.column.name) if in_words else _declared(one) for one in proposals]
+    width = max(map(len, written), default=0)
+    for proposal, entry in zip(proposals, written, strict=True):
+        holds = dict.fromkeys([re.sub(r"[^ -~]", "?", held(proposal.column)), *notes(proposal.column)])
+        why = form.format(proposal.in_words, proposal.reason)
+        yield f"    - {entry:<{width}}    # {'; '.join(holds)}: {why}"
+
+
+def _declared(proposal: RoleProposal) -> str:
+    name = quoted(proposal.column.name)
+    return f"{{name: {name}, kind: {proposal.kind}}}" if proposal.kind else name
 
 
 def _series_name(url: str) -> str:

@@ -12,9 +12,13 @@ from microagg_core.data.places import filled_in
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.figures import Figures
 from microagg_core.inspect.check import Check
+from microagg_core.inspect.checks.edits import Edits
+from microagg_core.inspect.gate import Inspected
+from microagg_core.inspect.published import share_before
 from microagg_core.release.manifest import (
     AlgorithmEntry,
     ColumnEntry,
+    EditEntry,
     MetricEntry,
     ProtectEntry,
     ReleaseFacts,
@@ -71,13 +75,14 @@ def release_facts(
     now: datetime.datetime,
     losses: Figures,
     checks: Sequence[Check],
+    files: Inspected,
     series: SeriesEntry | None = None,
     carried: CarriedFiles | None = None,
 ) -> ReleaseFacts:
     """What the manifest says, but for its revision and parts.
 
     How many are withheld is the operator's to know; of a later night of a series, in which rows are carried, not even
-    whether any are.
+    whether any are; and of a rule between columns not how many broke it before, as of carried rows nobody knows.
     """
     spec, schema, outline = planned.context.spec, planned.context.schema, planned.outline
     other = (kind for kind in planned.encoding.kinds if kind.claims != CLAIMS_OF_A_MEAN)
@@ -122,11 +127,22 @@ def release_facts(
         protect={
             demand.column: ProtectEntry(**demand.promise()) for demand in protection_of(planned.context).of_groups
         },
+        known=spec.known or None,
+        edits=_edit_entries(spec, files, carried) if spec.edits else None,
         series=series,
         losses=losses,
         checks=tuple(checks),
         software=software(),
     )
+
+
+def _edit_entries(spec: ReleaseSpec, files: Inspected, carried: CarriedFiles | None) -> tuple[EditEntry, ...]:
+    entries = []
+    for edit, count in zip(spec.edits, files.of_all(Edits()), strict=True):
+        before = None if carried else share_before(count.before, spec.k)
+        told = {} if before is None else {"before": before.value, "within": before.within}
+        entries.append(EditEntry(rule=edit.rule, compared=count.after.compared, broken=count.after.broken, **told))
+    return tuple(entries)
 
 
 def staged_parts(work: Store, checked: Sequence[Receipt]) -> list[StagedPart]:

@@ -27,6 +27,7 @@ from microagg_core.group.metrics.figures import Figures
 from microagg_core.inspect.check import Check
 from microagg_core.model import OneOf
 from microagg_core.spec.about import About
+from microagg_core.spec.edits import Rule, comparison_of
 from microagg_core.store.layout import (
     ATTEMPT_DIGITS,
     PAGE_NAME,
@@ -184,10 +185,22 @@ class MetricEntry(_Model):
     zeros: Literal["separate"] | None = None
 
 
+class EditEntry(_Model):
+    """A rule between columns: how many released records break it, which anybody can count."""
+
+    rule: Rule
+    #: Released records that have both values, and those of them that break the rule.
+    compared: int = Field(ge=0)
+    broken: int = Field(ge=0)
+    #: The share that broke it before masking, and how far off it may be; null where it would tell too much.
+    before: float | None = Field(default=None, ge=0, le=1)
+    within: float | None = Field(default=None, ge=0, le=1)
+
+
 class ReleaseFacts(_Model):
     """Everything a manifest says but for the revision and the parts, which publishing settles."""
 
-    _said_only = frozenset({"about", "metric"})
+    _said_only = frozenset({"about", "edits", "known", "metric"})
     name: str
     id: str
     created: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|\+00:00)$")
@@ -216,6 +229,10 @@ class ReleaseFacts(_Model):
     metric: dict[str, MetricEntry] | None = None
     #: What every combination holds besides k, by confidential column.
     protect: dict[str, ProtectEntry] = {}
+    #: Sets of columns of which each combination has at least k units, too; not there where the spec names none.
+    known: tuple[tuple[str, ...], ...] | None = None
+    #: Rules between columns; not there where the spec names none.
+    edits: tuple[EditEntry, ...] | None = None
     series: SeriesEntry | None = None
     losses: Figures = Figures()
     checks: tuple[Check, ...] = ()
@@ -229,6 +246,11 @@ class ReleaseFacts(_Model):
             raise ValueError("a column stands in it twice")
         if not self.protect.keys() <= {column.name for column in self.columns if column.role == "confidential"}:
             raise ValueError("what is no confidential column is protected")
+        compared = {column.name for column in self.columns if column.role != "blocking"}
+        if not all(compared.issuperset(comparison_of(edit.rule).columns) for edit in self.edits or ()):
+            raise ValueError("what is no column is compared")
+        if not all(known and set(known) <= set(names) for known in self.known or ()):
+            raise ValueError("what is no column may be known")
         if self.about is not None and not self.about.columns.keys() <= set(names):
             raise ValueError("what is no column is described")
         if (self.csv is not None) != (self.format == "csv"):
@@ -371,6 +393,6 @@ def same_release(one: Manifest, other: Manifest) -> bool:
 
     def promised(m: Manifest) -> tuple[object, ...]:
         checksums = [part.sha256 for part in m.parts]
-        return m.id, checksums, m.k, m.unit, m.rows, m.suppressed, m.columns, m.format, m.csv, m.about
+        return m.id, checksums, m.k, m.unit, m.rows, m.suppressed, m.columns, m.format, m.csv, m.about, m.known
 
     return promised(one) == promised(other)

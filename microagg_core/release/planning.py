@@ -45,7 +45,33 @@ def is_acknowledged(spec: ReleaseSpec, one: Disclosure) -> bool:
 def told(spec: ReleaseSpec, survey: Survey) -> tuple[str, ...]:
     """List warnings: what is not refused, and is said until the spec acknowledges it by name."""
     weak = [one for one in survey.disclosures if not one.is_refused and not is_acknowledged(spec, one)]
-    return (*(one.refusal() for one in weak), *survey.remarks)
+    return (*(one.refusal() for one in weak), *survey.remarks, *codes_questions(spec, survey))
+
+
+#: Few numbers say nothing of what they are unless each is had by so many records, on average.
+_RECORDS_OF_A_CODE = 10
+
+
+def undeclared_codes(spec: ReleaseSpec, survey: Survey) -> dict[str, int]:
+    """Count the distinct values of quasi-identifiers that may be codes, of which the spec says no kind.
+
+    A night of a series is not asked: its arrivals are few, and the first night was.
+    """
+    if survey.arrivals < survey.rows:
+        return {}
+    undeclared = {quasi.name for quasi in spec.roles.quasi_identifiers if quasi.kind is None}
+    most = survey.rows / _RECORDS_OF_A_CODE
+    return {name: few for name, few in survey.few_numbers.items() if name in undeclared and 1 < few <= most}
+
+
+def codes_questions(spec: ReleaseSpec, survey: Survey) -> list[str]:
+    """Ask of few whole numbers what they are, unless the spec says it: codes have no mean."""
+    return [
+        f"quasi-identifier {name!r} has {few} distinct whole numbers: number, ordinal or nominal? It is averaged as a "
+        f"number; say {{name: {name}, kind: nominal}} where they are codes (of an integer type), kind: ordinal where "
+        "these have an order, or kind: number, and this is not asked again"
+        for name, few in undeclared_codes(spec, survey).items()
+    ]
 
 
 def refuse_identifying_labels(schema: FileSchema, survey: Survey, keys: pa.Table) -> None:

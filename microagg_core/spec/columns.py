@@ -7,7 +7,7 @@ a :class:`FileSchema`, is all that later steps know of the table's shape.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,6 +20,7 @@ from microagg_core.data.tables.types import is_bytes, is_nested, is_text, levels
 from microagg_core.errors import DataError, SpecError
 from microagg_core.group.algorithms import algorithms
 from microagg_core.spec.analyses import formula_columns
+from microagg_core.spec.edits import Comparison
 from microagg_core.spec.quasi_identifiers import QuasiIdentifier
 from microagg_core.spec.release import ReleaseSpec
 
@@ -89,6 +90,7 @@ def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
             _check_type(column)
     by_name = {c.name: c for c in columns}
     _check_analyses(spec, by_name)
+    _check_edits(spec, {name: column.type for name, column in by_name.items()})
     if spec.missing == "separate" and len(spec.roles.quasi_identifiers) > MISSING_PATTERN_LIMIT:
         raise SpecError(
             f"missing: separate takes at most {MISSING_PATTERN_LIMIT} quasi-identifiers "
@@ -159,6 +161,40 @@ def _check_analyses(spec: ReleaseSpec, columns: dict[str, Column]) -> None:
                 raise SpecError(
                     f"analyses[{place}]: {column.name!r} has the type {column.type}, which cannot explain; leave it out"
                 )
+
+
+def _check_edits(spec: ReleaseSpec, types: dict[str, pa.DataType]) -> None:
+    for place, edit in enumerate(spec.edits):
+        try:
+            refuse_types(edit.comparison, types)
+        except ValueError as error:
+            raise SpecError(f"edits[{place}]: {error}") from None
+
+
+def family(held: pa.DataType) -> str:
+    """Name what values of a type can be compared with; nothing, where that is nothing.
+
+    >>> family(pa.int8()), family(pa.date32()), family(pa.string())
+    ('a number', 'a date or a time', '')
+    """
+    types = pa.types
+    if types.is_integer(held) or types.is_floating(held) or types.is_decimal(held):
+        return "a number"
+    if types.is_timestamp(held) and held.tz:
+        return "a time with a zone"
+    return "a date or a time" if types.is_date(held) or types.is_timestamp(held) else ""
+
+
+def refuse_types(comparison: Comparison, types: Mapping[str, pa.DataType]) -> None:
+    """ValueError where the file's types cannot be compared."""
+    families = [(name, family(types[name])) for name in comparison.columns]
+    for name, of in families:
+        if not of:
+            raise ValueError(f"{name!r} has the type {types[name]}, and only numbers, dates and times are compared")
+    compared = [of for _, of in families] + ["a number"] * (len(families) == 1)
+    if compared[0] != compared[1]:
+        other = f"{families[1][0]!r} is {compared[1]}" if len(families) == 2 else "it is compared with a number"
+        raise ValueError(f"{families[0][0]!r} is {compared[0]}, and {other}; compare what is alike")
 
 
 def _check_names(names: list[str], role_of: dict[str, str]) -> None:

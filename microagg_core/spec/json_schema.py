@@ -27,6 +27,7 @@ def spec_schema() -> dict[str, Any]:
         "default": "row",
     }
     fields["cluster"] = {"description": fields["cluster"]["description"], **_cluster(), "default": None}
+    fields["edits"]["items"] = {"anyOf": [{"type": "string", "minLength": 1}, fields["edits"]["items"]]}
     quasi = schema["$defs"]["Roles"]["properties"]["quasi_identifiers"]
     quasi["items"] = {"anyOf": [{"type": "string", "minLength": 1}, quasi["items"]]}
     ledger = schema["$defs"]["Series"]["properties"]["ledger"]

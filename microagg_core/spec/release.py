@@ -24,12 +24,15 @@ from microagg_core.spec.analyses import Analyses, analysis_problems
 from microagg_core.spec.clusters import (
     AnyCluster,
 )
+from microagg_core.spec.edits import Edits, edit_problems
 from microagg_core.spec.protect import Protect, protect_problems
 from microagg_core.spec.quasi_identifiers import QuasiIdentifier
 from microagg_core.spec.schedule import Schedule
 from microagg_core.spec.series import Series
 from microagg_core.store.urls import is_inside
 
+#: Sets of columns that somebody may know, at most: each takes the gate another count.
+MOST_KNOWN = 50
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 
@@ -327,6 +330,17 @@ class ReleaseSpec(Model):
         description="linear models that the operator's report compares before and after, such as 'income ~ age + "
         "education'",
     )
+    known: tuple[Annotated[Columns, Field(min_length=1)], ...] = Field(
+        default=(),
+        max_length=MOST_KNOWN,
+        description="sets of released columns that somebody may know, such as [[age, sex], [job, region]]: the gate "
+        "counts k units for every combination of each set; default: all quasi-identifiers and blocking columns",
+    )
+    edits: Edits = Field(
+        default=(),
+        description="rules between columns, such as 'dodth <= dox', counted before and after; {rule: ..., stop: true} "
+        "stops a release that breaks one more often than the input",
+    )
     protect: Protect | None = Field(
         default=None,
         description="what is demanded besides k: confidential column, or '*' for all -> distinct, t, inference; and "
@@ -379,6 +393,8 @@ class ReleaseSpec(Model):
         yield from protect_problems(parts)
         yield from about_problems(parts)
         yield from analysis_problems(parts)
+        yield from edit_problems(parts)
+        yield from _known_problems(parts)
         if "roles" in parts:
             yield from _column_problems(parts, parts["roles"].role_of())
         if {"algorithm", "k", "roles"} <= parts.keys():
@@ -395,6 +411,21 @@ class ReleaseSpec(Model):
                 info = algorithms()[parts["algorithm"].name]
                 if problem := info.refuses_records(most):
                     yield ("blocks", "max_records"), problem
+
+
+def _known_problems(parts: Mapping[str, Any]) -> Iterator[Problem]:
+    """Find known sets that stand twice, and columns of them that nobody finds in the release."""
+    role, seen = parts["roles"].role_of() if "roles" in parts else {}, set[frozenset[str]]()
+    for place, names in enumerate(parts.get("known", ())):
+        if frozenset(names) in seen:
+            yield ("known", place), "is there twice; leave one out"
+        seen.add(frozenset(names))
+        for position, name in enumerate(names):
+            if name in names[:position]:
+                yield ("known", place, position), f"{name!r} is named twice"
+            elif role and role.get(name) not in ("quasi_identifiers", "blocking", "confidential"):
+                why = f"has the role {role[name]}, so that it is not in the release" if name in role else "is no column"
+                yield ("known", place, position), f"{name!r} {why}; leave it out"
 
 
 def _clock_problems(refine: Any, algorithm: Algorithm) -> Iterator[Problem]:

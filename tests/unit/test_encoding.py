@@ -75,7 +75,7 @@ def test_types_without_a_mean_are_refused(refuse: Callable[..., object]) -> None
 
 @pytest.mark.parametrize(
     ("kind", "rounding"),
-    [(pa.date32(), "none"), (pa.bool_(), "none"), (pa.int32(), 0.5), (pa.decimal128(9, 1), 0.25), (pa.int8(), 128)],
+    [(pa.date32(), "none"), (pa.bool_(), "none"), (pa.date32(), 0.5), (pa.decimal128(9, 1), 0.25), (pa.int8(), 128)],
 )
 def test_roundings_that_do_not_fit_are_refused(kind: pa.DataType, rounding: str | float) -> None:
     with pytest.raises(SpecError, match=r"rounding\.q"):

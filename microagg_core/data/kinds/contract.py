@@ -205,6 +205,11 @@ class Kind(ABC):
     def rounding_in_words(self) -> str:
         """Say how representatives are rounded, and why."""
 
+    @property
+    def finer(self) -> Kind | None:
+        """The same with a decimal more in its means, where the column's own type has them rounded; else None."""
+        return None
+
     @abstractmethod
     def representatives(self, ticks: Ticks, groups: Groups) -> Ticks:
         """The released tick of each group."""

@@ -276,6 +276,20 @@ class WholeMeans:
         sizes = self.sizes.astype(object)
         return np.asarray((self.floor.astype(object) * sizes + self.rest) / (sizes * unit), dtype=np.float64)
 
+    def in_fractions(self, step: Fraction) -> Floats:
+        """Round to the nearest multiples of a step, halves to the even one, and these once to the nearest float.
+
+        >>> whole_means(np.array([1, 2, 2]), Groups.of(np.array([0, 0, 0]))).in_fractions(Fraction("0.1"))
+        array([1.7])
+        """
+        # In Python's whole numbers, which do not overflow: groups are few beside records.
+        sizes = self.sizes.astype(object)
+        sums, one = (self.floor.astype(object) * sizes + self.rest) * step.denominator, sizes * step.numerator
+        multiple, above = sums // one, sums % one
+        is_half = 2 * above == one
+        up = (2 * above > one) | (is_half & (multiple % 2 == 1))
+        return np.asarray((multiple + up) * step.numerator / step.denominator, dtype=np.float64)
+
 
 def whole_means(values: NDArray[Any], groups: Groups) -> WholeMeans:
     """Compute exact means of each group's whole numbers: of 64 bits, signed or not, or Python's own of any size.

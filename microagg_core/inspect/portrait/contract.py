@@ -7,8 +7,9 @@ smallest or the greatest. Only what summaries count may be of few, and then page
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from microagg_core.inspect.edits import EditCount
 from microagg_core.plain import PlainGaps, PlainNumber
 
 #: Of records, below which the quantiles of a summary are.
@@ -141,3 +142,5 @@ class Portrait:
     #: What is not shown, and why, a sentence each.
     left_out: tuple[str, ...] = ()
     summaries: tuple[Summary, ...] = ()
+    #: What the spec's rules between columns count, by rule.
+    edits: dict[str, EditCount] = field(default_factory=dict)

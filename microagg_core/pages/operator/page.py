@@ -13,6 +13,7 @@ from microagg_core.pages.operator.risks import larger_k_section, larger_k_words,
 from microagg_core.pages.operator.shapes import (
     correlations_section,
     distributions_section,
+    edits_section,
     pairs_section,
     regressions_section,
 )
@@ -26,6 +27,7 @@ _SECTIONS = (
     pairs_section,
     correlations_section,
     regressions_section,
+    edits_section,
     loss_section,
     sizes_section,
     risk_section,
@@ -35,7 +37,7 @@ _SECTIONS = (
     digests_section,
 )
 #: Sections on the records alone that the release grouped.
-_OF_GROUPED = {"distributions", "pairs", "correlations", "analyses", "loss"}
+_OF_GROUPED = {"distributions", "pairs", "correlations", "analyses", "edits", "loss"}
 #: Sentences on risk in an answer.
 _WORST = 2
 

@@ -280,6 +280,30 @@ def regressions_section(inputs: ReportInputs) -> PageSection:
     )
 
 
+def edits_section(inputs: ReportInputs) -> PageSection | None:
+    """Show how often the spec's rules between columns are broken; nothing where there are none."""
+    edits = inputs.portrait.edits if inputs.portrait else {}
+    if not edits:
+        return None
+    worse = [f"{count.in_words(rule)}." for rule, count in edits.items() if count.is_worse]
+    rows = [
+        (rule, f"{count.after.compared:,}", f"{count.before.broken:,}", f"{count.after.broken:,}")
+        for rule, count in edits.items()
+    ]
+    return PageSection(
+        "edits",
+        "Rules between columns, before and after",
+        worse or ("No rule is broken more often than it was.",),
+        tables=[
+            PageTable("Records that break a rule", [("rule", "records with both values", "before", "after"), *rows])
+        ],
+        notes=(
+            "A rule by <= or >= between quasi-identifiers, or one and a number, holds of a group’s means, but for "
+            "rounding, where it holds of all its records; beside a column that is released as it came it need not.",
+        ),
+    )
+
+
 def _fit_words(fit: Regression) -> str:
     """Write how much both fits explain, and which term, but the constant, changes most for its error before."""
     words = f"{fit.formula}: R² {_figure(fit.before.r_squared)} before and {_figure(fit.after.r_squared)} after"

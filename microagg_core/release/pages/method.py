@@ -8,7 +8,7 @@ from microagg_core.data.kinds.metric import metric_words
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.figures import AttributeFigures, CorrelationChange, Figures
 from microagg_core.group.metrics.statistics import readable
-from microagg_core.release.manifest import ColumnEntry, Manifest
+from microagg_core.release.manifest import ColumnEntry, EditEntry, Manifest
 from microagg_core.release.pages.document import (
     Block,
     Name,
@@ -241,6 +241,8 @@ def uses_section(manifest: Manifest) -> Section:
     quasi = in_role(manifest, "quasi_identifier")
     if manifest.losses.attributes and (means := tuple(c for c in quasi if not c.is_category)):
         blocks.append(_variances(manifest, means))
+    if manifest.edits:
+        blocks.append(_edits(manifest.edits))
     return Section("uses", "What may be computed, and what may not", tuple(blocks))
 
 
@@ -295,6 +297,8 @@ def _misleads(manifest: Manifest) -> list[Text]:
         wrong.append(("How many records have which values of ", *names(others), ": all of a group have one."))
     if change is not None and len(_correlated(manifest)) > 1:
         wrong.append((*correlation_sentence(manifest, change),))
+    if any(edit.broken for edit in manifest.edits or ()):
+        wrong.append(("Rules between columns, row by row: some rows break them, as counted below.",))
     what = "it is the mean of several" if not others else "it stands for several"
     wrong.append((f"A row as one person or firm: in these columns {what}. Do not link rows.",))
     return wrong
@@ -325,6 +329,31 @@ def _misleading_means(manifest: Manifest, several: bool) -> list[Text]:
             " by other columns: what is left to explain is what was taken out.",
         ),
     ]
+
+
+def _edits(edits: tuple[EditEntry, ...]) -> Rows:
+    rows = tuple(
+        (
+            (Name(edit.rule),),
+            (f"{edit.broken:,} of {edit.compared:,}",),
+            (f"{100 * edit.broken / max(1, edit.compared):.3g} %",),
+            (_share_before(edit),),
+        )
+        for edit in edits
+    )
+    head = ("rule", "rows that break it, of those with both values", "share", "share in the source")
+    return Rows("Rules between columns that groups' means may break", head, rows, frozenset({1, 2, 3}))
+
+
+def _share_before(edit: EditEntry) -> str:
+    """Say how many records broke a rule before masking, as far as it is told.
+
+    >>> _share_before(EditEntry(rule="a < b", compared=9000, broken=70, before=0.01, within=0.005))
+    '1 % (within 0.5)'
+    """
+    if edit.before is None:
+        return NOT_PUBLISHED
+    return f"{100 * edit.before:.6g} %" + (f" (within {100 * edit.within:.6g})" if edit.within else "")
 
 
 def _is_later(manifest: Manifest) -> bool:

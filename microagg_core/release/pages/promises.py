@@ -22,6 +22,11 @@ def promises_section(manifest: Manifest) -> Section:
         "counted as values."
     )
     promised: list[Text] = [("Every combination of ", *names(keys), shared)]
+    by_name = {column.name: column for column in manifest.columns}
+    promised += [
+        ("So is every combination of ", *names(tuple(by_name[name] for name in known)), " alone.")
+        for known in manifest.known or ()
+    ]
     promised += [_protected(name, entry) for name, entry in manifest.protect.items()]
     blocks: list[Block] = [bullets(*promised)]
     if manifest.series is not None:

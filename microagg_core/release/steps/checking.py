@@ -65,6 +65,8 @@ def promise_of(planned: Planned, distributions: tuple[Distribution | None, ...] 
         distributions=distributions,
         risk=context.spec.risk,
         analyses=tuple(context.spec.analyses),
+        edits=context.spec.edits,
+        known=context.spec.known,
         seed=context.spec.seed,
     )
 

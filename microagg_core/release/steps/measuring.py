@@ -23,6 +23,7 @@ from microagg_core.group.bounds import Certificate, combined, gap_percent
 from microagg_core.group.metrics.figures import CertificateFigures, Figures
 from microagg_core.group.metrics.moments import Moments
 from microagg_core.group.metrics.statistics import LossStatistics, losses_of, significant
+from microagg_core.inspect.checks.edits import Edits
 from microagg_core.inspect.gate import Inspected, measures
 from microagg_core.inspect.portrait.contract import Portrait
 from microagg_core.inspect.portrait.portrait import Portraying, fewest_records, portrait_of
@@ -138,7 +139,9 @@ def combine_portrait(
         left_out.append("survivors are not in it: of them, the series keeps what was released, and not how they came")
     if planned.outline.withheld_rows:
         left_out.append("withheld records are not in it, neither before nor after")
-    return portrait_of(promise_of(planned), noted, statistics, left_out)
+    counted = files.arrivals.by_key.get(Edits().key, ())
+    edits = {edit.rule: count for edit, count in zip(planned.context.spec.edits, counted, strict=False)}
+    return replace(portrait_of(promise_of(planned), noted, statistics, left_out), edits=edits)
 
 
 def _joined_zeros(blocks: pa.Table, k: int) -> list[str]:

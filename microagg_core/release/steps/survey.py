@@ -8,12 +8,13 @@ decides about blocks is of the records that take part: in a night of a series, t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
@@ -32,6 +33,7 @@ from microagg_core.data.tables.types import is_text, is_text_or_bytes
 from microagg_core.errors import DataError
 from microagg_core.group.metrics.moments import Moments, Origin, merge_all
 from microagg_core.group.metrics.statistics import significant
+from microagg_core.inspect.checks.known import known_cure
 from microagg_core.inspect.confidential import Confidential
 from microagg_core.inspect.disclosures import Disclosure
 from microagg_core.kernels.tools.hashing import mix_words
@@ -61,6 +63,8 @@ STATISTICS, CONFIDENTIAL = JsonOutput("statistics", dict[str, Any]), BytesOutput
 VALUES = TableOutput("values")
 
 _FINGERPRINT_SEED = 0x5EED
+#: More distinct whole numbers than these are no codes of categories; as many values of a batch are looked at first.
+MOST_CODES, _SOME = 20, 1000
 #: Bytes for each value of a batch (five copies), and for what is gathered of a column (a sketch and drawn records,
 #: whole from so many rows on). Measured of 3 to 300 columns: 2 MiB a column at 30,000 rows, 3.5 at 65,000, and 290 MiB
 #: with hardly a column, which is less than a worker is taken to need itself.
@@ -97,6 +101,8 @@ class Survey:
     moments: tuple[Moments, ...]
     #: What the kind of each quasi-identifier wants to know of its values.
     traits: tuple[Traits, ...]
+    #: How many distinct whole numbers a quasi-identifier has, by name; of those alone that have few, and nothing else.
+    few_numbers: dict[str, int]
     #: What the confidential columns would disclose.
     disclosures: tuple[Disclosure, ...]
     #: What is to be said of units.
@@ -213,6 +219,37 @@ def dominated_by_few(kind: Kind, ends: Floats, moments: Moments, origin: Origin,
     return Dominated(kind.name, records, significant(float(shares[records - 1]))) if records <= len(far) else None
 
 
+def may_be_codes(kind: Kind) -> bool:
+    """Tell whether a column that is taken for a number may hold whole numbers that stand for categories."""
+    held = kind.source_type
+    return kind.declared_as == "number" and (pa.types.is_integer(held) or pa.types.is_floating(held))
+
+
+def _with_few(few: frozenset[int] | None, values: Ticks) -> frozenset[int] | None:
+    """Add values to few whole numbers; None where they are too many, or others are among them.
+
+    >>> sorted(_with_few(frozenset({9}), np.array([1.0, 2.0]))), _with_few(frozenset(), np.array([1.5]))
+    ([1, 2, 9], None)
+    """
+    for some in (values[:_SOME], values[_SOME:]):  # most columns are known by some values to be none of codes
+        if few is None:
+            break
+        numbers = pd.unique(some)
+        is_few = len(numbers) <= MOST_CODES and (numbers == np.rint(numbers)).all()
+        few = few | {int(number) for number in numbers} if is_few else None
+    return few if few is not None and len(few) <= MOST_CODES else None
+
+
+def _few_numbers(context: Context, parts: Sequence[Sequence[list[int] | None]]) -> dict[str, int]:
+    """Count the few whole numbers of all parts, by quasi-identifier."""
+    counts = {}
+    for kind, *of_parts in zip(context.kinds, *parts, strict=True):
+        few = {number for numbers in of_parts for number in numbers or ()}
+        if None not in of_parts and len(few) <= MOST_CODES:
+            counts[kind.name] = len(few)
+    return counts
+
+
 class PartSurvey:
     """What accumulates over the batches of one part."""
 
@@ -232,6 +269,9 @@ class PartSurvey:
         self.ends: list[list[Floats]] = [[np.zeros(0)] * 2 for _ in range(p)]
         #: Of columns that have a scale, how many records have each value.
         self.counted = {j: NO_COUNTS for j, metric in enumerate(context.schema.metrics) if metric is not None}
+        self.few_numbers: list[frozenset[int] | None] = [
+            frozenset() if may_be_codes(kind) else None for kind in context.kinds
+        ]
         self.keys: list[pa.Table] = []
         self.confidential = ConfidentialGathering(context)
         self.fingerprint = Fingerprint()
@@ -262,6 +302,7 @@ class PartSurvey:
             there = values if usable.all() else values[usable]
             self.moments[j].append(kind.moments(there))
             self.traits[j] = kind.more_traits(self.traits[j], column, there)
+            self.few_numbers[j] = _with_few(self.few_numbers[j], there)
             self.not_finite[j] += len(finite) - np.count_nonzero(finite)
             self.missing[j] += np.count_nonzero(missing[:, j])
             if j in self.counted:
@@ -323,6 +364,7 @@ def _write_survey(work: Work, survey: PartSurvey, nameless: list[int]) -> None:
         "moments": to_plain([merge_all(batches) for batches in survey.moments]),
         "traits": survey.traits,
         "ends": [[np.nan_to_num(side).tolist() for side in ends] for ends in survey.ends],
+        "few_numbers": [None if few is None else sorted(few) for few in survey.few_numbers],
         "nameless": nameless,
         "text_bytes": survey.confidential.text_bytes.tolist(),
     }
@@ -377,6 +419,9 @@ def combine_survey(spec: ReleaseSpec, surveyed: Pieces, context: Context) -> Sur
         kind.input_moments(traits[j], merge_all(from_plain(Moments, p["moments"][j]) for p in parts if p["arrivals"]))
         for j, kind in enumerate(context.kinds)
     )
+    gathered, n_columns = None, len(context.schema.confidential)
+    if n_columns:
+        gathered = Gathered.of_parts(n_columns, lambda i: _written(surveyed, CONFIDENTIAL, i, filled))
     return Survey(
         rows_of_parts=tuple(rows),
         arrivals_of_parts=tuple(arrivals),
@@ -385,8 +430,9 @@ def combine_survey(spec: ReleaseSpec, surveyed: Pieces, context: Context) -> Sur
         missing=tuple(int(m) for m in np.sum([p["missing"] for p in parts], axis=0)),
         moments=moments,
         traits=traits,
-        disclosures=_disclosures(context, surveyed, filled, parts),
-        remarks=_remarks(spec, surveyed, filled),
+        few_numbers=_few_numbers(context, [p["few_numbers"] for p in parts]),
+        disclosures=_disclosures(context, gathered, parts),
+        remarks=(*_remarks(spec, surveyed, filled), *_rarely_known(context, gathered)),
         dominated=_dominated(context, moments, parts),
         scales=_scales(context, surveyed),
         zeros_apart=tuple(j for j, is_apart in enumerate(context.schema.zeros_apart) if is_apart),
@@ -438,14 +484,24 @@ def _remarks(spec: ReleaseSpec, surveyed: Pieces, filled: set[int]) -> tuple[str
     return coarser_columns(spec, [merged_sketches(of_column) for of_column in written])
 
 
-def _disclosures(
-    context: Context, surveyed: Pieces, filled: set[int], parts: list[dict[str, Any]]
-) -> tuple[Disclosure, ...]:
-    n_columns = len(context.schema.confidential)
-    if not n_columns:
+def _rarely_known(context: Context, gathered: Gathered | None) -> Iterator[str]:
+    """Say which known sets the gate would refuse for a confidential value that fewer than k records have."""
+    k, names = context.spec.k, [column.name for column in context.schema.confidential]
+    sketches = zip(names, gathered.sketches, strict=False) if gathered and context.spec.known else ()
+    rare = [name for name, sketch in sketches if sketch.table["n"].min() < k]
+    for known in context.spec.known:
+        if own := [name for name in known if name in rare]:
+            have = f"{', '.join(map(repr, own))} {'has' if len(own) == 1 else 'have'}"
+            yield (
+                f"known [{', '.join(known)}]: {have} values that fewer than k={k} records have, so the gate would stop "
+                f"the release; {known_cure(known, context.schema.grouping)}"
+            )
+
+
+def _disclosures(context: Context, gathered: Gathered | None, parts: list[dict[str, Any]]) -> tuple[Disclosure, ...]:
+    if gathered is None:
         return ()
     text_bytes = np.sum([p["text_bytes"] for p in parts], axis=0)
-    gathered = Gathered.of_parts(n_columns, lambda i: _written(surveyed, CONFIDENTIAL, i, filled))
     return disclosures_of(context, gathered, text_bytes, sum(p["rows"] for p in parts))
 
 
