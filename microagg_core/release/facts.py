@@ -12,7 +12,14 @@ from microagg_core.data.places import filled_in
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.figures import Figures
 from microagg_core.inspect.check import Check
-from microagg_core.release.manifest import AlgorithmEntry, ColumnEntry, ProtectEntry, ReleaseFacts, SeriesEntry
+from microagg_core.release.manifest import (
+    AlgorithmEntry,
+    BlankedEntry,
+    ColumnEntry,
+    ProtectEntry,
+    ReleaseFacts,
+    SeriesEntry,
+)
 from microagg_core.release.planned import Planned
 from microagg_core.release.publish import StagedPart
 from microagg_core.release.step import Receipt
@@ -98,6 +105,7 @@ def release_facts(
         seed=spec.seed,
         undersized=spec.blocks.undersized,
         missing=spec.missing,
+        blanked=None if carried else _blanked(planned),
         rounding={kind.name: kind.applied_rule for kind in planned.encoding.kinds},
         protect={
             demand.column: ProtectEntry(**demand.promise()) for demand in protection_of(planned.context).of_groups
@@ -107,6 +115,18 @@ def release_facts(
         checks=tuple(checks),
         software=software(),
     )
+
+
+def _blanked(planned: Planned) -> dict[str, BlankedEntry] | None:
+    outline = planned.outline
+    if outline.missing is None or outline.blanked is None:
+        return None
+    columns = zip(planned.encoding.kinds, outline.missing, outline.blanked, strict=False)
+    return {
+        kind.name: BlankedEntry.of(missing, blanked, planned.context.spec.k)
+        for kind, missing, blanked in columns
+        if missing or blanked
+    }
 
 
 def staged_parts(work: Store, checked: Sequence[Receipt]) -> list[StagedPart]:

@@ -151,10 +151,32 @@ class ProtectEntry(_Model):
     t: float | None = Field(default=None, gt=0, lt=1)
 
 
+class BlankedEntry(_Model):
+    """Cells of a quasi-identifier that are released as missing.
+
+    Both numbers are null where one of them is below k, but not 0: who counts the release's would know it by the other.
+    """
+
+    #: How many came without a value, and of how many others it was taken out.
+    missing: int | None = Field(ge=0)
+    blanked: int | None = Field(ge=0)
+
+    @classmethod
+    def of(cls, missing: int, blanked: int, k: int) -> BlankedEntry:
+        """Tell numbers that are large enough.
+
+        >>> BlankedEntry.of(20, 5, 5), BlankedEntry.of(1, 5, 5)
+        (BlankedEntry(missing=20, blanked=5), BlankedEntry(missing=None, blanked=None))
+        """
+        if 0 < min(missing or k, blanked or k) < k:
+            return cls(missing=None, blanked=None)
+        return cls(missing=missing, blanked=blanked)
+
+
 class ReleaseFacts(_Model):
     """Everything a manifest says but for the revision and the parts, which publishing settles."""
 
-    _said_only = frozenset({"about"})
+    _said_only = frozenset({"about", "blanked"})
     name: str
     id: str
     created: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|\+00:00)$")
@@ -178,6 +200,9 @@ class ReleaseFacts(_Model):
     seed: int
     undersized: str
     missing: str
+    #: Quasi-identifiers with missing values, where cells are blanked; not there in a later night of a series, whose
+    #: numbers less those of the night before would tell of few.
+    blanked: dict[str, BlankedEntry] | None = None
     rounding: dict[str, Any] = {}
     #: What every combination holds besides k, by confidential column.
     protect: dict[str, ProtectEntry] = {}
@@ -194,6 +219,9 @@ class ReleaseFacts(_Model):
             raise ValueError("a column stands in it twice")
         if not self.protect.keys() <= {column.name for column in self.columns if column.role == "confidential"}:
             raise ValueError("what is no confidential column is protected")
+        quasi = {column.name for column in self.columns if column.role == "quasi_identifier"}
+        if not (self.blanked or {}).keys() <= quasi:
+            raise ValueError("what is no quasi-identifier is blanked")
         if self.about is not None and not self.about.columns.keys() <= set(names):
             raise ValueError("what is no column is described")
         if (self.csv is not None) != (self.format == "csv"):

@@ -67,11 +67,15 @@ def refuse_identifying_labels(schema: FileSchema, survey: Survey, keys: pa.Table
             )
 
 
-def strata_of(spec: ReleaseSpec, schema: FileSchema, keys: pa.Table, hold_until: int | None = None) -> Strata:
-    """Turn counted keys into strata, as the spec wants them."""
+def strata_of(
+    spec: ReleaseSpec, schema: FileSchema, keys: pa.Table, hold_until: int | None = None, k: int | None = None
+) -> Strata:
+    """Turn counted keys into strata, as the spec wants them, or with another k."""
     released = {field.name: field.type for field in schema.released_schema}
     blocks = spec.blocks
-    rules = StrataRules(spec.k, blocks.undersized, blocks.labels, blocks.totals_known)
+    rules = StrataRules(
+        spec.k if k is None else k, blocks.undersized, blocks.labels, blocks.totals_known, spec.missing == "blank"
+    )
     return plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold_until)
 
 

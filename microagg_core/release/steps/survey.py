@@ -377,10 +377,10 @@ def _refuse_values(spec: ReleaseSpec, context: Context, parts: list[dict[str, An
     for j, kind in enumerate(context.kinds):
         for what, count_in in (("infinite", "not_finite"), ("missing", "missing")):
             counts = [p[count_in][j] for p in parts]
-            if sum(counts) == 0 or (what == "missing" and spec.missing == "separate"):
+            if sum(counts) == 0 or (what == "missing" and spec.missing != "error"):
                 continue
             part = context.parts[next(i for i, c in enumerate(counts) if c)]
-            cure = "; correct them" if what == "infinite" else "; fill them in, or set missing: separate"
+            cure = "; correct them" if what == "infinite" else "; fill them in, or set missing: blank"
             of_part = partial(_any_of, what, kind)
             place = f"the first in {file_with(part, context, kind.name, of_part)}, part {part.number}"
             problems.append(f"quasi-identifier {kind.name!r} has {sum(counts)} {what} values ({place}){cure}")
