@@ -122,12 +122,12 @@ class _Growing:
         some = np.maximum(self.k - n, short)
         part = self._cost(n * gains + some[:, None] * loses)
         may_take = other & (self.source < 0) & loses.any(axis=1) & (rows - some >= self.k)
-        costs = np.concatenate([np.where(may_take, part, np.inf), np.where(may_unite, whole, np.inf)])
+        costs = np.concatenate([np.where(may_unite, whole, np.inf), np.where(may_take, part, np.inf)])
         best = int(np.argmin(costs))
         if costs[best] == np.inf:
             raise InternalError("a bug: fewer than k records are left with a pattern alone; please report it")
-        chosen = best % len(rows)
-        if best < len(rows):
+        takes, chosen = divmod(best, len(rows))
+        if takes:
             self._take(small, chosen, int(some[chosen]))
         else:
             self._unite(small, chosen)
@@ -151,9 +151,9 @@ class _Growing:
         """Blank more cells of a quasi-identifier: of records that join a set, of k by themselves, or of a whole set."""
         rows, one = self.rows, np.arange(len(self.enough)) == column
         has, few = (rows > 0) & ~self.lacks[:, column], int(self.enough[column] - self.blanked[column])
-        sources = np.maximum(self.source, 0)
-        may_join = (self.source >= 0) & self.lacks[:, column] & has[sources] & (rows[sources] - few >= self.k)
-        may_join &= ~(self.lacks[sources] & ~self.lacks).any(axis=1)
+        may_give = has & (self.source < 0) & (rows - few >= self.k)
+        sources = self._sources(may_give)
+        may_join = (rows > 0) & self.lacks[:, column] & (sources >= 0)
         join = self._cost(few * (self.lacks & ~self.lacks[sources]), is_forced)
         some = max(few, self.k)
         may_part = has & (self.source < 0) & (rows - some >= self.k)
@@ -163,12 +163,23 @@ class _Growing:
         best = int(np.argmin(np.concatenate([np.where(may, cost, np.inf) for may, cost in ways])))
         way, chosen = divmod(best, len(rows))
         if way == 0:
-            self._take(chosen, int(self.source[chosen]), few)
+            self._take(chosen, int(sources[chosen]), few)
         elif way == 1:
             self._append(self.lacks[chosen] | one)
             self._take(len(rows), chosen, some)
         else:
             self.lacks[chosen] |= one
+
+    def _sources(self, may_give: Bools) -> Ints:
+        """Find the set of those that ``may_give`` from which each may take records: its own, or what lacks most; or -1.
+
+        Sets that are cut into several blocks take none.
+        """
+        may: Bools = may_give[:, None] & (self.lacks.astype(np.int64) @ ~self.lacks.T == 0)
+        own = np.arange(len(self.rows))
+        is_first = (self.source < 0) & (self.given == 0) & (self.rows < 2 * self.k)
+        may &= np.where(self.source >= 0, own[:, None] == self.source, is_first)
+        return np.where(may.any(axis=0), np.argmax(may * (1 + self.lacks.sum(axis=1))[:, None], axis=0), -1)
 
     def _append(self, lacks: Bools) -> None:
         """Add a set to which nobody belongs yet."""
