@@ -136,10 +136,9 @@ def microaggregate(
     No group crosses the combinations of the columns in ``blocking``, from general to fine. Those with fewer than k
     records are, by ``undersized``, joined with neighbours ("merge": the columns become text, ``a|b`` for either),
     withheld, with others where they could be computed ("suppress"), or refused ("error"). ``missing="blank"`` groups
-    records that lack the same; where fewer than k do, cells are blanked until k do, or ("separate") they are withheld.
-    The result is then that of a release of the table without rounding, unless that would cut blocks. ``random_state``
-    is another name for ``seed``; a generator gives its next draw. ``progress`` is called every few seconds with a
-    :class:`Headway`; what it raises ends the work.
+    records that lack the same, and blanks cells until k do; "separate" withholds the others. The result is then that of
+    a release without rounding, unless that would cut blocks. ``random_state`` is another name for ``seed``; a generator
+    gives its next draw. ``progress`` is called every few seconds with a :class:`Headway`; what it raises ends the work.
 
     Raises:
         SpecError: a wrong argument: an unknown or repeated column, algorithm or parameter, or a k too small.
