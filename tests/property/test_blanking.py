@@ -69,7 +69,7 @@ def test_seldom_more_cells_are_blanked_than_any_way_has_to() -> None:
             assert cells == 0 or min(counts.values()) < 3
             made, least, best, cases = made + cells, least + optimum, best + (cells == optimum), cases + 1
     assert cases > 300
-    assert best > 0.87 * cases and made < 1.06 * least
+    assert best > 0.87 * cases and made < 1.07 * least
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,9 @@ def test_who_moves_is_who_moves_for_the_twin(records: list[tuple[int, ...]], pat
     n = int(np.sum(stratum == 0))
     moves = [Move(0, target, data.draw(st.integers(0, n // 2))) for target in (1, 2)]
     lacks = [0, pattern, 7 & ~pattern]
-    moved = move_records(Points.of(X), stratum, moves, missing_of(lacks, 3))
-    assert moved.tolist() == naive_blanking.moved(X.tolist(), stratum.tolist(), moves, lacks)
+    costs = np.array([0.0, data.draw(st.sampled_from([0.0, 2.5])), 0.0])
+    moved = move_records(Points(X, costs), stratum, moves, missing_of(lacks, 3))
+    assert moved.tolist() == naive_blanking.moved(X.tolist(), costs.tolist(), stratum.tolist(), moves, lacks)
 
 
 KEYS = st.dictionaries(

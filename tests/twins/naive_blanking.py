@@ -50,15 +50,23 @@ def is_safe(way: Way, counts: dict[int, int], k: int, p: int) -> bool:
 
 
 def moved(
-    points: Sequence[Sequence[float]], stratum: Sequence[int], moves: Sequence[tuple[int, int, int]], lacks: list[int]
+    points: Sequence[Sequence[float]],
+    costs: Sequence[float],
+    stratum: Sequence[int],
+    moves: Sequence[tuple[int, int, int]],
+    lacks: list[int],
 ) -> list[int]:
     """The stratum of each record, once the nearest have moved, one record at a time."""
+
+    def apart(a: Sequence[float], b: Sequence[float], j: int) -> float:
+        return (a[j] != b[j]) * costs[j] if costs[j] else (a[j] - b[j]) ** 2
+
     found = list(stratum)
     for source, target, rows in moves:
         seen = [j for j in range(len(points[0])) if not lacks[target] >> j & 1]
         there = [record for record, place in enumerate(found) if place == source]
         own = [record for record, place in enumerate(found) if place == target] or there[:1]
-        far = {r: sum(sum((points[r][j] - points[o][j]) ** 2 for j in seen) for o in own) for r in there}
+        far = {r: sum(apart(points[r], points[o], j) for j in seen for o in own) for r in there}
         for record in sorted(there, key=lambda r: (far[r], r))[:rows]:
             found[record] = target
     return found
