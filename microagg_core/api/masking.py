@@ -213,7 +213,7 @@ def _masked_as_one(table: Table, names: list[Hashable], info: AlgorithmInfo, opt
     else:
         labels, certificate = info.run_certified(X, k, measured=Z, seed=seed, **params)
         labels = improved(X, labels, k, seed, effort)
-    measured = quasi.measured().numbers()
+    measured = quasi.measured().dense()
     lost = losses(measured, labels)
     if certificate is not None:
         lost = lost.certified(quasi.certified(certificate))

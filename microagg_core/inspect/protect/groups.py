@@ -18,11 +18,10 @@ import numpy as np
 from microagg_core.arrays import Bools, Floats, Ints, ShortInts
 from microagg_core.errors import InternalError
 from microagg_core.group.costs import EFFORTS, annealing_sweeps
-from microagg_core.group.metrics.losses import group_means
+from microagg_core.group.metrics.losses import group_means, sse_of_labels
 from microagg_core.group.metrics.moments import Groups
-from microagg_core.group.points import AnyPoints, Points
+from microagg_core.group.points import AnyPoints
 from microagg_core.group.refine.neighbours import Records
-from microagg_core.group.refine.refinement import sse_of_labels
 from microagg_core.inspect.demand import Demand
 from microagg_core.inspect.distributions import Distribution
 from microagg_core.inspect.protect.exchanges import exchange_records, mend
@@ -41,6 +40,8 @@ _MOST_PAIRS = 2**19
 _NEAR, _NEAR_OF_LARGE = 24, 12
 #: Above so many records, ways that others make superfluous are not tried, and only the best is refined.
 _LARGE = 20_000
+#: A column of more categories is taken for so many numbers, by which its distances are rough; losses tell what it cost.
+_MOST_CATEGORIES = 16
 #: Records that k-first looks at for each group, besides its nearest, for each of k.
 _WALK = 8
 #: With so many more strata t-first is tried, one by one, where ties break its bound; and then by so many times more.
@@ -230,7 +231,7 @@ def _tree(points: Floats) -> Any:
 
 @dataclass(frozen=True)
 class _Block:
-    """The records in an order that depends on their values alone, and what is demanded of them."""
+    """The records in an order that depends on their values alone, as numbers, and what is demanded of them."""
 
     Z: Floats
     near: ShortInts
@@ -251,15 +252,14 @@ def protected_groups(
     They are the same array where nothing was gained. The block as one group has to hold the demands, see
     :meth:`BlockDemands.impossible`.
     """
-    X = Points.of(points).numbers()
-    n = len(X)
+    n = len(points)
     if n < 2 * k:
         whole = np.zeros(n, dtype=np.int64)
         return whole, whole
     count = min(n - 1, _NEAR_OF_LARGE if n > _LARGE else _NEAR)
-    records = Records.of(X, count)
+    records = Records.of(points, count)
     ordered = demands.taken(records.order)
-    block = _Block(np.ascontiguousarray(records.Z), records.near(count), k, ordered, ordered.rules())
+    block = _Block(records.points.nearly_dense(_MOST_CATEGORIES), records.near(count), k, ordered, ordered.rules())
     candidates = list(ways(block.Z, records.inward(labels), k, block.demands, block.near).values())
     loss = [sse_of_labels(block.Z, groups) for groups in candidates]
     plain = candidates[int(np.argmin(loss))]
