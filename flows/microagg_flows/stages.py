@@ -224,7 +224,8 @@ def measure(release: Release) -> str:
     """Combine losses and risks from the blocks."""
     release.drop_slices(SCATTER)
     written, carried = release.written(*ANONYMIZE.writes), nights.carried_files(release)
-    release.measured = measure_release(release.planned, written, release.inspected, carried)
+    came = release.known(MEASURE_SCALE)
+    release.measured = measure_release(release.planned, written, release.inspected, came, carried)
     figures = release.measured.figures.of_grouped
     if not release.planned.outline.n_blocks:
         return "nobody arrived, so nothing was lost"

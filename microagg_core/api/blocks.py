@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.api.arguments import Options
-from microagg_core.api.masking import Microaggregated
+from microagg_core.api.masking import Microaggregated, refuse_nominal
 from microagg_core.api.tables import Table, quasi_identifier
 from microagg_core.arrays import Bools, Ints
 from microagg_core.blocks.blanking import BlankedRecords
@@ -138,6 +138,7 @@ def mask_by_blocks(table: Table, names: Sequence[Hashable], info: AlgorithmInfo,
     # A release takes quasi-identifiers as they stand in its file, and sums over them in this order.
     ordered = [name for name in table.names if name in set(names)]
     quasi = _read(table, ordered, options.missing)
+    refuse_nominal(info, quasi)
     strata, stratum = _strata(table, quasi.missing, options)
     scale = _released_scale(quasi, stratum != SUPPRESSED)
     if options.missing == "blank":
@@ -153,7 +154,7 @@ def mask_by_blocks(table: Table, names: Sequence[Hashable], info: AlgorithmInfo,
     lost = losses_of(statistics)
     shares = dict(zip(ordered, attribute_losses(statistics)["l_sse"], strict=True))
     return Microaggregated(
-        data=table.exchanged(replaced, None if len(rows) == len(table) else rows),
+        data=table.exchanged(replaced, None if len(rows) == len(table) else rows, names),
         groups=_numbered(blocks, len(table))[rows],
         losses=lost.certified(_certificate(outcomes, stretch)) if info.certified else lost,
         k=options.k,

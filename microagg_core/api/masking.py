@@ -23,15 +23,16 @@ from microagg_core.api.arguments import (
 )
 from microagg_core.api.grouping import grouped, improved
 from microagg_core.api.tables import Table, any_table, chosen_columns, quasi_identifier
-from microagg_core.arrays import Floats, Ints
+from microagg_core.arrays import Ints
 from microagg_core.errors import SpecError
 from microagg_core.group.algorithms import AlgorithmInfo, algorithms
 from microagg_core.group.headway import Headway, listening, working_on
-from microagg_core.group.metrics.losses import Losses, losses, masked_by, percent
+from microagg_core.group.metrics.losses import Losses, losses, percent, squares_within
 from microagg_core.group.points import Points
 from microagg_core.kernels.tools.threads import Threads
 
 if TYPE_CHECKING:
+    from microagg_core.data.kinds.encoding import QuasiIdentifiers
     from microagg_core.group.algorithms.best import Tried
     from microagg_core.group.bounds import Bound, Certificate
 
@@ -129,6 +130,8 @@ def microaggregate(
     array, whose columns are named by their numbers and all taken where none is named; ``data`` of the result is the
     same. Quasi-identifiers are numbers and booleans (released as float64), dates or timestamps (rounded to their unit),
     compared at mean 0 and variance 1, or with ``standardize=False`` as they are; losses are of the standardized ones.
+    Texts are equal or not, and a group gets its most frequent one. Ordered categories (pandas' own, an Enum of Polars,
+    an ordered dictionary of Arrow) are compared by rank, and a group gets its lower median.
     All else, and the order of records, stays. individual_ranking gives each quasi-identifier groups of its own: their
     combinations are not k-anonymous. ``refine`` ("off", "fast", "thorough") improves groups, in so many ``threads``;
     ``bound=True`` proves what any lose; with ``algorithm="best"`` the result's ``tried`` has all that were run.
@@ -199,7 +202,9 @@ def _masked_as_one(table: Table, names: list[Hashable], info: AlgorithmInfo, opt
 
     quasi = QuasiIdentifiers.of({name: quasi_identifier(table, name) for name in names})
     Z = quasi.standardized()
-    X = Z if options.standardize else Points.of(quasi.as_given())
+    # Of values as they are given, a category that differs counts one.
+    X = Z if options.standardize else Points(quasi.as_given(), np.where(Z.costs > 0, 1.0, 0.0))
+    refuse_nominal(info, quasi)
     k, seed, effort, params = options.k, options.seed, options.effort, options.algorithm.parameters
     certificate: Certificate | None = None
     tried: tuple[Tried, ...] = ()
@@ -213,16 +218,23 @@ def _masked_as_one(table: Table, names: list[Hashable], info: AlgorithmInfo, opt
     else:
         labels, certificate = info.run_certified(X, k, measured=Z, seed=seed, **params)
         labels = improved(X, labels, k, seed, effort)
-    measured = quasi.measured().dense()
+    measured = quasi.measured()
     lost = losses(measured, labels)
     if certificate is not None:
         lost = lost.certified(quasi.certified(certificate))
-    data = table.exchanged(quasi.means(labels), None)
+    data = table.exchanged(quasi.means(labels), None, names)
     proved = _bound(measured, labels, k, effort) if options.bound else None
     return Microaggregated(data, labels, lost, tried, k, _by_attribute(names, measured, labels), proved)
 
 
-def _bound(measured: Floats, labels: Ints, k: int, effort: str) -> Bound:
+def refuse_nominal(info: AlgorithmInfo, quasi: QuasiIdentifiers) -> None:
+    """Stop where an algorithm that sorts values is given some that have no order."""
+    columns = zip(quasi.names, quasi.encoding.kinds, strict=True)
+    if problem := info.refuses_nominal([str(name) for name, kind in columns if kind.is_coded]):
+        raise SpecError(problem)
+
+
+def _bound(measured: Points, labels: Ints, k: int, effort: str) -> Bound:
     """Prove what no groups lose less than; where each attribute has groups of its own, the sum over attributes."""
     from microagg_core.group.bounds import Bound
     from microagg_core.group.refine.bounds import best_bound
@@ -230,11 +242,11 @@ def _bound(measured: Floats, labels: Ints, k: int, effort: str) -> Bound:
     how = "thorough" if effort == "thorough" else "fast"
     if labels.ndim == 1:
         return best_bound(measured, k, how)
-    each = [best_bound(np.ascontiguousarray(column[:, None]), k, how).sse for column in measured.T]
+    each = [best_bound(np.ascontiguousarray(column[:, None]), k, how).sse for column in measured.X.T]
     return Bound(sum(each) * (1.0 - 2.0**-40), "attributes", {"attributes": len(each)})
 
 
-def _by_attribute(names: list[Hashable], measured: Floats, labels: Ints) -> dict[Hashable, float]:
-    within = np.sum((measured - masked_by(measured, labels)) ** 2, axis=0)
-    total = np.sum((measured - measured.mean(axis=0)) ** 2, axis=0)
+def _by_attribute(names: list[Hashable], measured: Points, labels: Ints) -> dict[Hashable, float]:
+    within = np.sum(squares_within(measured, labels), axis=0)
+    total = np.sum(squares_within(measured, np.zeros(len(measured), dtype=np.int64)), axis=0)
     return {name: percent(float(within[j]), float(total[j])) for j, name in enumerate(names)}

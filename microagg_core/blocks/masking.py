@@ -116,37 +116,48 @@ def run_block(
     there, offsets = ~missing[0], encoding.offsets_of(ticks)
     Z = encoding.points(offsets, missing).columns(there)
     measured = scale.points(offsets, missing).columns(there)
+    # Refinement weighs attributes as the algorithm does; losses and what is proved of them weigh all alike.
+    weighted, refined_on = measured, scale
+    if encoding.unweighted is not encoding:
+        refined_on = replace(scale, kinds=encoding.kinds)
+        weighted = refined_on.points(offsets, missing).columns(there)
     seed = int(np.random.SeedSequence([spec.seed, block]).generate_state(1, np.uint64)[0] >> np.uint64(1))
     with working_on(len(missing), block):
         labels, algorithm, tried, certificate = _grouped(spec, Z, measured, seed)
         if not proving and certificate is None:
             certificate = NOTHING
-        labels, refined, bound = _improved(spec, measured, labels, certificate, seed, protect)
+        labels, refined, bound = _improved(spec, (measured, weighted), labels, certificate, seed, protect)
     representatives = _representatives(encoding, ticks, labels)
     outcome = BlockOutcome(labels, representatives, 0.0, bound.sse, False, algorithm, tried, certificate)
     if refined is not labels:
         again = replace(
             outcome, labels=refined, representatives=_representatives(encoding, ticks, refined), improved=True
         )
-        lost, before = (squares_lost(encoding, scale, offsets, made.released, missing) for made in (again, outcome))
+        lost, before = (squares_lost(encoding, refined_on, ticks, made, missing) for made in (again, outcome))
         outcome = again if lost < before else outcome
     return replace(outcome, seconds=cpu_seconds() - start)
 
 
 def _improved(
     spec: GroupingRules,
-    measured: Points,
+    scales: tuple[Points, Points],
     labels: Ints,
     certificate: Certificate | None,
     seed: int,
     protect: Protect | None,
 ) -> tuple[Ints, Ints, Bound]:
-    """Refine groups; returns them before and after, the same array where nothing was gained, and a bound of loss."""
-    if protect is None:
+    """Refine groups; returns them before and after, the same array where nothing was gained, and a bound of loss.
+
+    The bound is of the first of two ``scales``, and groups are refined on the other.
+    """
+    measured, weighted = scales
+    if protect is None and weighted is measured:
         refined, bound = refine_with_bound(measured, labels, spec.k, spec.effort, seed, certificate)
         return labels, refined, bound
     _, bound = refine_with_bound(measured, labels, spec.k, "off", seed, certificate)
-    plain, refined = protect(measured, labels, spec.k, effort=spec.effort, seed=seed)
+    if protect is None:
+        return labels, refine_with_bound(weighted, labels, spec.k, spec.effort, seed, NOTHING)[0], bound
+    plain, refined = protect(weighted, labels, spec.k, effort=spec.effort, seed=seed)
     return plain, refined, bound
 
 
@@ -169,11 +180,13 @@ def _representatives(encoding: Encoding, ticks: list[NDArray[Any]], labels: Ints
 
 
 def squares_lost(
-    encoding: Encoding, scale: Encoding, offsets: Floats, released: list[NDArray[Any]], missing: Bools
+    encoding: Encoding, scale: Encoding, ticks: list[NDArray[Any]], outcome: BlockOutcome, missing: Bools
 ) -> float:
     """Sum the squared errors of what would be released."""
-    after = _released_offsets(encoding, released)
-    difference = scale.standardize(offsets, missing) - scale.standardize(after, missing)
+    if scale.categories is not None:
+        return float(block_statistics(encoding, scale, ticks, outcome, missing).squares[0].sum())
+    after = _released_offsets(encoding, outcome.released)
+    difference = scale.standardize(encoding.offsets_of(ticks), missing) - scale.standardize(after, missing)
     return float(np.sum(difference * difference))
 
 
@@ -187,7 +200,7 @@ def block_statistics(
     """Loss figures of what is released, after rounding, on the released records' scale."""
     before = scale.standardize(encoding.offsets_of(ticks), missing)
     after = scale.standardize(_released_offsets(encoding, outcome.representatives))
-    return loss_statistics(before, after, missing, outcome.labels)
+    return loss_statistics(before, after, missing, outcome.labels, scale.categories)
 
 
 def _released_offsets(encoding: Encoding, released: list[NDArray[Any]]) -> Floats:
@@ -214,6 +227,5 @@ def audit_row(number: int, outcome: BlockOutcome, figures: LossStatistics, stret
 
 
 def loss_scale(encoding: Encoding, moments: Sequence[Moments]) -> Encoding:
-    """Standardize losses by the moments of the released records."""
-    means = tuple(m.mean_from(o) if m.n else 0.0 for m, o in zip(moments, encoding.origins, strict=True))
-    return Encoding(encoding.kinds, encoding.origins, means, tuple(m.deviation for m in moments))
+    """Standardize losses by the moments of the released records; no attribute counts more than another."""
+    return encoding.unweighted.with_scale(moments)

@@ -204,7 +204,7 @@ def _run(quasi: QuasiIdentifiers, info: AlgorithmInfo, k: int, seed: int) -> Out
     start = time.process_time()
     labels = info.run(Z, k, seed=seed)
     seconds = time.process_time() - start
-    lost, sizes = losses(quasi.measured().dense(), labels), np.bincount(labels)
+    lost, sizes = losses(quasi.measured(), labels), np.bincount(labels)
     l_sse, l_e = significant(lost.l_sse), significant(lost.l_e)
     return Outcome(info.name, k, l_sse, l_e, len(sizes), int(sizes.min()), int(sizes.max()), round(seconds, 3))
 

@@ -289,7 +289,7 @@ class _Trying:
         for place, rows in self._blocks():
             outcome = self._outcome(place, rows, seed, proving=False)
             ticks, missing = self._of_slice(rows)
-            lost.append(squares_lost(encoding, self.scale, encoding.offsets_of(ticks), outcome.released, missing))
+            lost.append(squares_lost(encoding, self.scale, ticks, outcome, missing))
         return np.array(lost)
 
     def _load_kernels(self) -> None:
@@ -372,8 +372,8 @@ class _Trying:
 
     def _right_links(self, exposure: Exposure) -> Floats:
         """Compute how often each record is expected to be linked rightly, every record asked, as the gate does."""
-        candidates = Candidates(exposure.means, exposure.missing, exposure.labels, exposure.sizes)
-        encoding = self.planned.encoding
+        candidates = Candidates(exposure.means, exposure.missing, exposure.labels, exposure.sizes, exposure.costs)
+        encoding = self.planned.encoding.unweighted
         values = encoding.standardize(encoding.offsets_of(self.ticks), self.missing)
         return candidates.link(values, exposure.groups)[1]
 

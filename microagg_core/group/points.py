@@ -81,29 +81,6 @@ class Points:
         squares: Floats = ((a[:, numbers] - b[:, numbers]) ** 2).sum(axis=1)
         return squares + (a[:, codes] != b[:, codes]) @ self.costs[codes] if codes.any() else squares
 
-    def total_squares(self) -> float:
-        """Compute the sum of squares about the centroid of all records."""
-        numbers = self.X if self.are_numbers else self.X[:, ~self.is_code]
-        of_numbers = float(np.sum((numbers - numbers.mean(axis=0)) ** 2))
-        if self.are_numbers:
-            return of_numbers
-        return of_numbers + float(self.squares_of_codes(np.zeros(len(self), dtype=np.int64)).sum())
-
-    def squares_of_codes(self, labels: Ints) -> Floats:
-        """Compute of each column of codes (0 of numbers) the sum of squares about the groups' centroids.
-
-        ``labels`` are group numbers from 0. Of m records, n_c with each code, it is half the cost times
-        m - (sum of n_c squared) / m.
-        """
-        squares, sizes = np.zeros(len(self.costs)), np.bincount(labels)
-        for j in np.flatnonzero(self.is_code):
-            codes = self.X[:, j].astype(np.int64)
-            n_codes = int(codes.max()) + 1
-            keys, counts = np.unique(labels * n_codes + codes, return_counts=True)
-            alike = (counts.astype(np.float64) ** 2 / sizes[keys // n_codes]).sum()
-            squares[j] = 0.5 * self.costs[j] * (len(labels) - alike)
-        return squares
-
     def dense(self) -> Floats:
         """The same distances between numbers alone: a column a category, so for few of them, and as the slow twin.
 

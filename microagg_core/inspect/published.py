@@ -18,6 +18,7 @@ import decimal
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 
@@ -130,15 +131,22 @@ def to_digits(value: float, digits: int, direction: str = decimal.ROUND_HALF_EVE
 
 
 def published_figures(
-    statistics: LossStatistics, n_groups: int, kinds: Sequence[Kind], moments: Sequence[Moments], proved: Figures
+    statistics: LossStatistics,
+    n_groups: int,
+    kinds: Sequence[Kind],
+    moments: Sequence[tuple[Moments, Moments]],
+    proved: Figures,
 ) -> Figures:
-    """Choose the figures that may be published of so many records and groups; ``moments`` are of what is released."""
+    """Choose the figures that may be published of so many records and groups.
+
+    The ``moments`` of each quasi-identifier are of the released records, as they came and as they are released.
+    """
     free = statistics.records - n_groups
     if free < _FREE_FOR_TOTALS:
         return figures_of_few(statistics.records)
     figures, why = Figures(records=statistics.records), []
     by_attribute = free >= _FREE_FOR_ATTRIBUTES
-    attributes = _attributes(statistics) if by_attribute else []
+    attributes = _attributes(statistics, kinds, moments) if by_attribute else []
     totals = _totals(statistics, attributes)
     bound = _bound(statistics, proved, totals)
     figures |= Figures.model_validate(_given(totals)) | _still_proved(proved, bound)
@@ -146,13 +154,14 @@ def published_figures(
     if by_attribute:
         named = zip(kinds, attributes, moments, strict=True)
         figures |= Figures(
-            attributes={kind.name: _with_moments(kind, attribute, after) for kind, attribute, after in named}
+            attributes={kind.name: _with_moments(kind, attribute, *own) for kind, attribute, own in named}
         )
         for kind, attribute in zip(kinds, attributes, strict=True):
             looked |= {f"attributes.{kind.name}.{name}": rounded for name, rounded in attribute.figures.items()}
-        changes = _correlations(statistics) if len(kinds) > 1 else {}
+        n_numbers = sum(not kind.is_coded for kind in kinds)
+        changes = _correlations(statistics) if n_numbers > 1 else {}
         if changes:
-            figures |= Figures(correlation_change=_change(statistics, changes))
+            figures |= Figures(correlation_change=_change(statistics, changes, n_numbers))
             looked |= {f"correlation_change.{name}": rounded for name, rounded in changes.items()}
     else:
         why.append("figures by attribute: the release is too small for them")
@@ -198,35 +207,57 @@ class _Attribute:
     """Published figures of an attribute, and what totals may tell of it.
 
     ``sse`` and ``absolute`` are its sums: as a reader computes them from coarser figures, or else as they are.
-    ``lacking`` is what totals have to hide of ``sse`` where nothing is published of it.
+    ``lacking`` is what totals have to hide of ``sse`` where nothing is published of it. Distances of categories are not
+    their differences, and ``absolute`` is None.
     """
 
     figures: _Looked
     sse: Rounded
-    absolute: Rounded
+    absolute: Rounded | None
     is_dominated: bool
     lacking: float
 
 
-def _attributes(statistics: LossStatistics) -> list[_Attribute]:
+def _attributes(
+    statistics: LossStatistics, kinds: Sequence[Kind], moments: Sequence[tuple[Moments, Moments]]
+) -> list[_Attribute]:
     before, losses, attributes = statistics.before, attribute_losses(statistics), []
-    for j in range(len(before.n)):
+    for j, (kind, own) in enumerate(zip(kinds, moments, strict=True)):
         sst, to_sum = float(before.squares[j, j]), max(float(before.n[j, j]), 1.0) * math.sqrt(2.0)
         squares, differences = (_dominated(sums, j) for sums in (statistics.squares, statistics.differences))
         l_sse = hiding(losses["l_sse"][j], percent(squares.lacking, sst))
         il1s = hiding(losses["il1s"][j], differences.lacking / to_sum)
         # The released variance is there to be computed: the share that is kept of it tells the sum of squares as well.
         kept = None if squares.lacking else hiding(losses["variance_kept"][j], 0.0)
+        is_category = kind.is_coded or kind.is_ranked
+        of_categories = _categories(statistics, j, kind, *own) if is_category else {}
         attributes.append(
             _Attribute(
-                figures={"l_sse": l_sse, "il1s": il1s, "variance_kept": kept},
+                figures={"l_sse": l_sse, **(of_categories or {"il1s": il1s, "variance_kept": kept})},
                 sse=_as_told(l_sse, sst / 100.0, squares),
-                absolute=_as_told(il1s, to_sum, differences),
+                absolute=None if is_category else _as_told(il1s, to_sum, differences),
                 is_dominated=squares.lacking > 0,
                 lacking=0.0 if l_sse else squares.lacking,
             )
         )
     return attributes
+
+
+def _categories(statistics: LossStatistics, j: int, kind: Kind, came: Moments, after: Moments) -> _Looked:
+    """Publish how many records have another category, how far away, and what that did to the shares of categories.
+
+    A group moves the shares by as many records as have another category in it, at most.
+    """
+    n, changed = max(float(statistics.before.n[j, j]), 1.0), _dominated(statistics.changed, j)
+    lacking = percent(changed.lacking, n)
+    looked = {"mismatches": hiding(percent(changed.total, n), lacking)}
+    if kind.is_ranked:
+        moved = _dominated(statistics.differences, j)
+        # Midranks are doubled, and standardized.
+        of_ranks = 100.0 * came.deviation / 2.0 / n / n
+        return {**looked, "rank_displacement": hiding(moved.total * of_ranks, moved.lacking * of_ranks)}
+    apart = sum(abs(a - b) for a, b in zip_longest(came.counts, after.counts, fillvalue=0))
+    return {**looked, "margins": hiding(percent(apart / 2.0, n), lacking)}
 
 
 def _dominated(sums: Floats, place: int, total: float | None = None) -> Dominated:
@@ -241,8 +272,10 @@ def _as_told(figure: Rounded | None, unit: float, true: Dominated) -> Rounded:
     return Rounded(figure.value * unit, figure.within * unit)
 
 
-def _with_moments(kind: Kind, attribute: _Attribute, after: Moments) -> AttributeFigures:
-    return AttributeFigures.model_validate(_moments(kind, after).model_dump() | _given(attribute.figures))
+def _with_moments(kind: Kind, attribute: _Attribute, came: Moments, after: Moments) -> AttributeFigures:
+    pairs = {"categories": came, "categories_kept": after} if kind.is_coded else {}
+    counted = {name: sum(map(bool, of.counts)) for name, of in pairs.items()}
+    return AttributeFigures.model_validate(_moments(kind, after).model_dump() | _given(attribute.figures) | counted)
 
 
 def _moments(kind: Kind, after: Moments) -> AttributeFigures:
@@ -273,9 +306,9 @@ def _totals(statistics: LossStatistics, attributes: Sequence[_Attribute]) -> dic
     if any(attribute.is_dominated for attribute in attributes):
         lacking = sum(attribute.lacking for attribute in attributes)
     sse = _added([a.sse for a in attributes] or [Rounded(losses.sse)], lacking)
-    lossy = [attribute.absolute for attribute in attributes if attribute.absolute.value]
-    # Where one attribute alone loses anything, distances are its differences.
-    sde = lossy[0] if len(lossy) == 1 else Rounded(losses.sde)
+    lossy = [attribute.absolute for attribute in attributes if attribute.sse.value]
+    # Where one attribute alone loses anything, and is a number, distances are its differences.
+    sde = (lossy[0] if len(lossy) == 1 else None) or Rounded(losses.sde)
     sde_or_none = _added([sde], 0.0 if sde.within else _dominated(whole, 1).lacking)
     # Of the distances from the file's mean, those of what is released are there to be computed.
     sdt = hiding(losses.sdt, _dominated(whole, 2, abs(losses.sdt - statistics.sdt_after)).lacking)
@@ -354,6 +387,6 @@ def _correlations(statistics: LossStatistics) -> dict[str, Rounded | None]:
     }
 
 
-def _change(statistics: LossStatistics, changes: _Looked) -> CorrelationChange:
-    pairs, p = len(correlation_changes(statistics)[0]), len(statistics.before.n)
+def _change(statistics: LossStatistics, changes: _Looked, p: int) -> CorrelationChange:
+    pairs = len(correlation_changes(statistics)[0])
     return CorrelationChange.model_validate({"pairs": pairs, "left_out": p * (p - 1) // 2 - pairs, **_given(changes)})

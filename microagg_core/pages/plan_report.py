@@ -10,6 +10,8 @@ from microagg_core.arrays import Ints
 from microagg_core.blocks.cuts import count_leaves
 from microagg_core.blocks.plan import BlockPlan
 from microagg_core.blocks.strata import Strata
+from microagg_core.data.kinds.contract import Claim
+from microagg_core.data.kinds.nominal import NominalKind
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.statistics import significant
 from microagg_core.release.pages.promises import pooling_words
@@ -20,6 +22,8 @@ from microagg_core.release.sizing.forecast import Forecast
 
 #: Blocks that are named one by one.
 _LARGEST, _CHANGED = 5, 1000
+#: Share of records whose category fewer than k have, from which on it is said.
+_MOST_RARE = 0.02
 #: Withheld patterns of missing values that are said, and columns that one of them lacks.
 _PATTERNS, _LACKING = 5, 6
 
@@ -194,7 +198,7 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
         changed=_lines(plan, spec.k, changed[:_CHANGED]),
         n_changed=len(changed),
         rounding=tuple(kind.rounding_in_words() for kind in planned.encoding.kinds),
-        pooling=pooling_words(spec.k),
+        pooling=pooling_words(spec.k) if any(Claim.MEAN_KEPT in kind.claims for kind in planned.context.kinds) else "",
         unwise=plan_warnings(planned, plan),
         row_bytes=int(strata.rows.sum() * planned.survey.row_bytes),
         joined_values=joined_values([column.name for column in planned.context.schema.blocking], strata),
@@ -267,6 +271,12 @@ def plan_warnings(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
         f"quasi-identifier {kind.name!r} is constant and could be dropped"
         for kind, m in zip(planned.context.kinds, survey.moments, strict=True)
         if m.n and m.deviation == 0
+    ]
+    words += [
+        f"quasi-identifier {kind.name!r} has {len(kind.counts):,} categories, and {rare:.1%} of records have one that "
+        f"fewer than k={spec.k} have: groups lose most of these; put rare ones together, or give it another role"
+        for kind in planned.encoding.kinds
+        if isinstance(kind, NominalKind) and (rare := kind.share_below(spec.k)) > _MOST_RARE
     ]
     output, released = spec.output, planned.context.schema.released_schema
     has_text = any(str(kind) in TEXT_TYPES for kind in released.types)

@@ -24,7 +24,7 @@ from microagg_core.store.urls import basename, is_local, local_path
 #: The roles as a spec lists them, with what each does.
 ROLES = {
     "identifiers": "name a person or firm: dropped",
-    "quasi_identifiers": "known from outside, numbers or dates: microaggregated together; at least one",
+    "quasi_identifiers": "known from outside: numbers, dates or categories, microaggregated together; at least one",
     "blocking": "known from outside and kept exactly, from general to fine",
     "confidential": "released as they are",
     "drop": "not released, not looked at",

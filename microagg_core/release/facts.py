@@ -82,6 +82,7 @@ def release_facts(
     spec, schema, outline = planned.context.spec, planned.context.schema, planned.outline
     other = (kind for kind in planned.encoding.kinds if kind.claims != CLAIMS_OF_A_MEAN)
     claims = {kind.name: tuple(sorted(kind.claims)) for kind in other}
+    importance = {kind.name: kind.importance for kind in planned.encoding.kinds if kind.importance != 1.0}
     return ReleaseFacts(
         name=spec.name,
         id=identity,
@@ -91,7 +92,13 @@ def release_facts(
         rows=int(outline.rows.sum()) + (carried.rows if carried else 0),
         suppressed=None if carried else "at least k" if outline.suppressed_rows else 0,
         columns=tuple(
-            ColumnEntry(name=c.name, type=str(t), role=_ROLE_OF[c.role], claims=claims.get(c.name))  # type: ignore[arg-type]
+            ColumnEntry(
+                name=c.name,
+                type=str(t),
+                role=_ROLE_OF[c.role],  # type: ignore[arg-type]
+                claims=claims.get(c.name),
+                importance=importance.get(c.name),
+            )
             for c, t in zip(schema.released, schema.released_schema.types, strict=True)
         ),
         about=spec.about,

@@ -68,15 +68,37 @@ class _Model(BaseModel):
         return {name: value for name, value in plain(self).items() if value is not None or name not in self._said_only}
 
 
+_STANDS = {Claim.MODE_OF_GROUP: "most frequent value", Claim.MEDIAN_OF_GROUP: "lower median"}
+
+
 class ColumnEntry(_Model):
     """A released column: its name, its Arrow type as text, and its role."""
 
-    _said_only = frozenset({"claims"})
+    _said_only = frozenset({"claims", "importance"})
     name: str = Field(min_length=1)
     type: str = Field(min_length=1)
     role: Literal["quasi_identifier", "blocking", "confidential"]
     #: What holds of a quasi-identifier's values; not there where each is the mean of its group.
     claims: tuple[Claim, ...] | None = None
+    #: How many times a quasi-identifier counted when groups were made; not there where it counted once.
+    importance: float | None = Field(default=None, gt=0)
+
+    @property
+    def stands(self) -> str:
+        """Say what its values are of their groups, where it is a quasi-identifier."""
+        if self.is_mean:
+            return "mean"
+        claims = self.claims or ()
+        return next((words for claim, words in _STANDS.items() if claim in claims), "one value")
+
+    @property
+    def is_ranked(self) -> bool:
+        return Claim.MEDIAN_OF_GROUP in (self.claims or ())
+
+    @property
+    def is_category(self) -> bool:
+        """Tell whether its figures are those of categories, with or without an order."""
+        return self.role == "quasi_identifier" and bool(_STANDS.keys() & set(self.claims or ()))
 
     @property
     def is_mean(self) -> bool:

@@ -7,16 +7,19 @@ a :class:`FileSchema`, is all that later steps know of the table's shape.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
 
 from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Kind
-from microagg_core.data.kinds.registry import kind_for, kind_of
-from microagg_core.data.tables.types import is_bytes, is_nested, is_text
+from microagg_core.data.kinds.registry import kind_of, number_kind_for
+from microagg_core.data.tables.types import is_bytes, is_nested, is_text, levels_of
 from microagg_core.errors import DataError, SpecError
+from microagg_core.group.algorithms import algorithms
 from microagg_core.spec.analyses import formula_columns
+from microagg_core.spec.quasi_identifiers import QuasiIdentifier
 from microagg_core.spec.release import ReleaseSpec
 
 _MARKS = {";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -89,7 +92,9 @@ def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
         )
     released = [c for c in columns if c.role in RELEASED_ROLES]
     quasi = [c for c in released if c.role == "quasi_identifiers"]
-    kinds = {c.name: kind_of(c.name, c.type, spec.rounding.get(c.name, DEFAULT_ROUNDING)) for c in quasi}
+    declared = {q.name: q for q in spec.roles.quasi_identifiers}
+    kinds = {c.name: _kind(spec, declared[c.name], file_schema.field(c.name)) for c in quasi}
+    _check_algorithm(spec, kinds.values())
     return FileSchema(
         columns=columns,
         blocking=tuple(by_name[name] for name in spec.roles.blocking),
@@ -98,11 +103,28 @@ def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
     )
 
 
+def _kind(spec: ReleaseSpec, declared: QuasiIdentifier, field: pa.Field) -> Kind:
+    """Take a column for what the spec declares it; an ordered dictionary of text for ordinal, where it says nothing."""
+    kind, levels, own = declared.kind, declared.levels, levels_of(field)
+    if own is not None and (kind, levels) in ((None, None), ("ordinal", None)):
+        kind, levels = "ordinal", own or None
+    rule = spec.rounding.get(field.name, DEFAULT_ROUNDING)
+    return kind_of(field.name, field.type, rule, kind=kind, levels=levels, importance=declared.weight)
+
+
+def _check_algorithm(spec: ReleaseSpec, kinds: Iterable[Kind]) -> None:
+    """Stop where an algorithm that sorts values is given some that have no order."""
+    if problem := algorithms()[spec.algorithm.name].refuses_nominal(
+        [k.name for k in kinds if k.declared_as == "nominal"]
+    ):
+        raise SpecError(f"algorithm: {problem}")
+
+
 def _check_analyses(spec: ReleaseSpec, columns: dict[str, Column]) -> None:
     """Stop where a formula has a column of a type that models have no place for."""
     for place, text in enumerate(spec.analyses):
         names = formula_columns(text)
-        for column in (columns[name] for name in names if kind_for(columns[name].type) is None):
+        for column in (columns[name] for name in names if number_kind_for(columns[name].type) is None):
             if column.name == names[0]:
                 raise SpecError(
                     f"analyses[{place}]: {column.name!r} has the type {column.type}, and only a number, a date or a "

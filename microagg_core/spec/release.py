@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
@@ -25,6 +25,7 @@ from microagg_core.spec.clusters import (
     AnyCluster,
 )
 from microagg_core.spec.protect import Protect, protect_problems
+from microagg_core.spec.quasi_identifiers import QuasiIdentifier
 from microagg_core.spec.schedule import Schedule
 from microagg_core.spec.series import Series
 from microagg_core.store.urls import is_inside
@@ -135,11 +136,18 @@ Refine = Annotated[
 SPEC_VERSION: Literal[1] = 1
 
 
+def _names(columns: Iterable[str | QuasiIdentifier]) -> Iterator[str]:
+    return (column if isinstance(column, str) else column.name for column in columns)
+
+
 class Roles(Model):
     """What each column is. A column of the file that has no role here stops the run."""
 
     identifiers: Columns = Field(default=(), description="name a person or firm; never released")
-    quasi_identifiers: Columns = Field(min_length=1, description="microaggregated together; numeric or dates")
+    quasi_identifiers: tuple[QuasiIdentifier, ...] = Field(
+        min_length=1,
+        description="microaggregated together: names, or objects of a name and how the column is to be taken",
+    )
     blocking: Columns = Field(default=(), description="kept exactly (or merged), never averaged; from general to fine")
     confidential: Columns = Field(default=(), description="released as they are")
     drop: Columns = Field(default=(), description="not released and not looked at")
@@ -169,14 +177,14 @@ class Roles(Model):
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
         seen: dict[str, str] = {}
         for role in cls.model_fields:
-            for position, column in enumerate(parts.get(role, ())):
+            for position, column in enumerate(_names(parts.get(role, ()))):
                 if column in seen:
                     twice = f"twice in {role}" if seen[column] == role else f"in {seen[column]} and in {role}"
                     yield (role, position), f"column {column!r} stands {twice}; give it one role"
                 seen.setdefault(column, role)
 
     def role_of(self) -> dict[str, str]:
-        return {column: role for role in type(self).model_fields for column in getattr(self, role)}
+        return {column: role for role in type(self).model_fields for column in _names(getattr(self, role))}
 
 
 class Blocks(Model):

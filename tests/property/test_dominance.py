@@ -129,7 +129,11 @@ def published(Z: Floats, masked: Floats, labels: Ints) -> tuple[LossStatistics, 
     bound = significant(sse / 2)
     proved = Figures(lower_bound=bound, gap=100 * (sse - bound) / sse)
     moments = [moments_of(column) for column in masked.T]
-    return statistics, published_figures(statistics, len(np.unique(labels)), kinds, moments, proved), names
+    return (
+        statistics,
+        published_figures(statistics, len(np.unique(labels)), kinds, list(zip(moments, moments, strict=True)), proved),
+        names,
+    )
 
 
 #: A reader is to come no nearer to a record than this share of its distance from its group's mean, ...

@@ -192,8 +192,40 @@ def test_text_is_taken_as_written_where_text_is_wanted() -> None:
         .replace("in/*.parquet", "a.csv\n  csv: {null_words: [-999, NA, null, ~, 1.50, '']}")
     )
     assert spec.id == "20261118"
-    assert spec.roles.quasi_identifiers == ("2020", "2021.50", "on", "yes", "true", "0x1F", "1_000")
+    names = [quasi_identifier.name for quasi_identifier in spec.roles.quasi_identifiers]
+    assert names == ["2020", "2021.50", "on", "yes", "true", "0x1F", "1_000"]
     assert spec.input.csv.null_words == ("-999", "NA", "null", "~", "1.50", "")
+
+
+def test_what_is_wrong_with_a_quasi_identifier() -> None:
+    text = GOOD.replace(
+        "  quasi_identifiers: [age, height]\n",
+        """  quasi_identifiers:
+    - age
+    - {name: 2020, kind: ordinal, levels: [1, yes, 3.50]}
+    - {kind: nominal}
+    - {name: a, kind: nominel}
+    - {name: b, kind: nominal, levels: [x]}
+    - {name: c, kind: ordinal, levels: [x, y, x]}
+    - {name: d, weight: 0, kinds: ordinal}
+    - [e]
+""",
+    )
+    assert errors(text) == [
+        "release.yaml:13: roles.quasi_identifiers[2].name: is missing: the column's name",
+        "release.yaml:14: roles.quasi_identifiers[3].kind: must be one of number, ordinal or nominal (got 'nominel')",
+        "release.yaml:15: roles.quasi_identifiers[4].levels: are for kind: ordinal; add that, or take the levels away",
+        "release.yaml:15: roles.quasi_identifiers[4].levels: must be at least two",
+        "release.yaml:16: roles.quasi_identifiers[5].levels[2]: 'x' is named twice",
+        "release.yaml:17: roles.quasi_identifiers[6].weight: must be at least 0.001 (got 0)",
+        "release.yaml:17: roles.quasi_identifiers[6].kinds: is not a key the spec knows; did you mean kind?",
+        "release.yaml:18: roles.quasi_identifiers[7]: must be text (got a list)",
+    ]
+    right = "\n".join(
+        line for line in text.splitlines() if not line.startswith(("    - {", "    - [")) or "2020" in line
+    )
+    declared = load(right).roles.quasi_identifiers[1]
+    assert (declared.name, declared.levels) == ("2020", ("1", "yes", "3.50"))
 
 
 def test_numbers_are_read_as_people_write_them() -> None:

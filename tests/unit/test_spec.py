@@ -177,7 +177,26 @@ def test_what_is_for_one_quasi_identifier_is_taken_with_one() -> None:
 
 
 def test_an_empty_list_of_undecided_columns_is_no_obstacle() -> None:
-    assert spec_with(roles={"quasi_identifiers": ["age"], "to_decide": []}).roles.quasi_identifiers == ("age",)
+    assert len(spec_with(roles={"quasi_identifiers": ["age"], "to_decide": []}).roles.quasi_identifiers) == 1
+
+
+def test_ways_to_write_a_quasi_identifier() -> None:
+    ordinal = {"name": "education", "kind": "ordinal", "levels": ["low", "high"], "weight": 2}
+    names = {"quasi_identifiers": ["age", {"name": "height"}, ordinal]}
+    spec = spec_with(roles={**SMALLEST["roles"], **names})
+    assert [(q.name, q.kind, q.weight) for q in spec.roles.quasi_identifiers] == [
+        ("age", None, 1.0),
+        ("height", None, 1.0),
+        ("education", "ordinal", 2.0),
+    ]
+    assert spec.roles.role_of()["education"] == "quasi_identifiers"
+    written = spec.model_dump(mode="json")["roles"]["quasi_identifiers"]
+    assert written == ["age", "height", ordinal]
+    assert ReleaseSpec.model_validate_json(spec.model_dump_json()) == spec
+    for form in (names, {"quasi_identifiers": written}):
+        jsonschema.validate({**SMALLEST, "roles": form}, spec_schema())
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**SMALLEST, "roles": {"quasi_identifiers": [{"kind": "nominal"}]}}, spec_schema())
 
 
 @each(

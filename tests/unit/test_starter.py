@@ -108,7 +108,7 @@ def test_a_file_with_types_is_released_in_its_own_format(tmp_path: Path) -> None
     pa.feather.write_feather(table, tmp_path / "people.feather")
     text = starter_for(tmp_path / "people.feather", tmp_path / "release.yaml", is_accepted=True)
     spec = load(tmp_path, text)
-    assert spec.roles.quasi_identifiers == ("age",) and set(spec.roles.drop) >= {"visits"}
+    assert [q.name for q in spec.roles.quasi_identifiers] == ["age"] and set(spec.roles.drop) >= {"visits"}
     assert spec.output.format == spec.input.format == "arrow" and spec.input.url == str(tmp_path / "people.feather")
     assert "# int16, 50 distinct, 21 to 67: " in text and "# list<" in text
 

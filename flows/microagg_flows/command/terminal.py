@@ -91,7 +91,8 @@ def show_plan(report: PlanReport, refused: str = "") -> None:
     print("\nmeans are rounded")
     for line in report.rounding:
         print(f"  {line}")
-    print(f"know this: {report.pooling}")
+    if report.pooling:
+        print(f"know this: {report.pooling}")
     for line in report.withheld_words:
         print(f"withheld: {line}")
     for line in (line for line in report.unwise if line not in refused):

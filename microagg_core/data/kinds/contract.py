@@ -43,6 +43,10 @@ class Claim(StrEnum):
     VALUE_OF_GROUP = "a value of the group"
     #: Of two groups, one wholly below the other, the released value of the lower is not above that of the other.
     ORDER_KEPT = "order kept"
+    #: No value is more frequent in its group than the released one.
+    MODE_OF_GROUP = "most frequent of the group"
+    #: At least half of the group have the released value or a lower one, and at most half a lower one.
+    MEDIAN_OF_GROUP = "median of the group"
 
 
 #: Claims of a kind that releases the mean of a group.
@@ -51,10 +55,15 @@ CLAIMS_OF_A_MEAN = frozenset({Claim.MEAN_KEPT, Claim.WITHIN_RANGE, Claim.ORDER_K
 
 @dataclass(frozen=True)
 class Declaration:
-    """Declaration of a quasi-identifier in a spec: its name, and how it is to be rounded."""
+    """Declaration of a quasi-identifier in a spec: its name, how it is to be rounded, and what it is taken for."""
 
     name: str = ""
     rule: Rule = DEFAULT_ROUNDING
+    #: "number", "ordinal" or "nominal"; None: what the column's type says.
+    kind: str | None = None
+    #: All values of an ordinal column as text, the lowest first; None: in their own order.
+    levels: tuple[str, ...] | None = None
+    importance: float = 1.0
 
 
 UNDECLARED = Declaration()
@@ -82,10 +91,10 @@ class Kind(ABC):
     #: How many times as much as another attribute it counts in the metric.
     importance: float = 1.0
 
+    #: What a spec calls such columns.
+    declared_as: ClassVar[str] = "number"
     #: What holds of released values; :mod:`microagg_core.data.kinds.registry` tries it on :meth:`examples`.
     claims: ClassVar[frozenset[Claim]]
-    #: Whether ticks are codes of categories, which agree or do not: from 0, the most frequent first.
-    is_coded: ClassVar[bool] = False
     #: Whether ticks follow from all values of the file, such as places in a dictionary; see :meth:`more_traits`.
     needs_all_values: ClassVar[bool] = False
     #: Whether the mean of such a column can be a float, which is what the Python functions give.
@@ -96,11 +105,27 @@ class Kind(ABC):
     is_compared: ClassVar[bool] = True
     #: The traits of no values.
     NO_TRAITS: ClassVar[Traits] = None
+    #: What values are called that cannot be computed with, and what helps.
+    unusable: ClassVar[tuple[str, str]] = ("infinite values", "correct them")
 
     @classmethod
     @abstractmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         """Tell whether a column that is declared so and has this Arrow type is of this kind."""
+
+    @classmethod
+    def of(cls, declared: Declaration, arrow_type: pa.DataType) -> Kind:
+        return cls(declared.name, arrow_type, declared.rule, declared.importance)
+
+    @property
+    def is_coded(self) -> bool:
+        """Tell whether ticks are codes of categories, which agree or do not: from 0, the most frequent first."""
+        return False
+
+    @property
+    def is_ranked(self) -> bool:
+        """Tell whether a value counts by its rank: a group's centre is its mean rank, whatever it is released as."""
+        return False
 
     @abstractmethod
     def refuse_rule(self) -> None:

@@ -34,7 +34,10 @@ def _parts(value: Any) -> list[_Given]:
 class AttributeFigures(_Given):
     """Loss of one quasi-identifier; mean and variance are of what is released, in ``unit`` and its square.
 
-    ``l_sse`` and ``variance_kept`` are percentages of the variance; ``mean`` is a text for dates and timestamps.
+    ``l_sse`` and ``variance_kept`` are percentages of the variance; ``mean`` is a text for dates and timestamps. The
+    rest is of categories: ``mismatches`` are records with another category than they had, in percent of those that have
+    one; ``rank_displacement`` is how far released levels are from records' own on average, in percent of all ranks;
+    ``margins`` is half of what all shares of categories changed together, in percent.
     """
 
     unit: str | None = None
@@ -43,6 +46,12 @@ class AttributeFigures(_Given):
     mean: float | str | None = None
     variance: float | None = None
     variance_kept: float | None = None
+    mismatches: float | None = None
+    rank_displacement: float | None = None
+    #: Categories that records had, and those that are released.
+    categories: int | None = None
+    categories_kept: int | None = None
+    margins: float | None = None
 
 
 class CorrelationChange(_Given):

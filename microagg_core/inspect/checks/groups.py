@@ -19,6 +19,8 @@ from microagg_core.group.metrics.moments import Groups
 from microagg_core.inspect.check import Check
 from microagg_core.inspect.contract import GateCheck, Promise, ReleasedFile
 
+_WRONG = {True: "lie outside the range of", False: "may not stand for"}
+
 
 class GroupRanges(GateCheck[tuple[int, ...]]):
     """Count values outside the range by column, file by file: the records of a combination are all in one."""
@@ -35,7 +37,7 @@ class GroupRanges(GateCheck[tuple[int, ...]]):
 
     def judge(self, promise: Promise, released: tuple[int, ...], expected: tuple[int, ...]) -> Check:
         wrong = [
-            f"{count} values of {kind.name!r} lie outside the range of the records that share them"
+            f"{count} values of {kind.name!r} {_WRONG[Claim.WITHIN_RANGE in kind.claims]} the records that share them"
             for kind, count in zip(promise.kinds, released, strict=True)
             if count
         ]

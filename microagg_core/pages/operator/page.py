@@ -122,12 +122,19 @@ def answers(inputs: ReportInputs) -> tuple[tuple[str, Iterable[str], str, str], 
     )
 
 
+def _stands(inputs: ReportInputs) -> str:
+    stands = dict.fromkeys(c.stands for c in inputs.manifest.columns if c.role == "quasi_identifier")
+    words = [f"{word}s" for word in stands]
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
 def _may(inputs: ReportInputs) -> Iterable[str]:
     k, n = inputs.manifest.k, len(remarks(inputs))
     who = "records" if inputs.manifest.unit == "row" else "units, people or firms"
     gate = (
         f"The gate lets it pass: its {len(inputs.checks)} checks found every combination of quasi-identifiers, "
-        f"replaced by means of groups, and blocking values with at least k = {k} {who}; other values are as they came."
+        f"replaced by {_stands(inputs)} of groups, and blocking values with at least k = {k} {who}; other values are "
+        "as they came."
     )
     if not all(check["passed"] for check in inputs.checks):
         gate = "No: a check of the gate failed."

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.figures import AttributeFigures, CorrelationChange, Figures
 from microagg_core.release.manifest import ColumnEntry, Manifest
@@ -17,7 +20,7 @@ from microagg_core.release.pages.document import (
     listed,
     paragraph,
 )
-from microagg_core.release.pages.words import deviation_words, in_role, mean_words, units_word
+from microagg_core.release.pages.words import deviation_words, in_role, mean_words, units_word, variation_word
 
 #: More names than these in one sentence nobody reads; the table of columns has them all.
 _MOST_NAMED = 12
@@ -50,8 +53,9 @@ def _grouped(manifest: Manifest) -> list[Block]:
             " of a person or firm from elsewhere, and look for the record that has them. So records",
             *within,
             f" were put into groups of at least {manifest.k} {units_word(manifest)} that are as alike as possible, and "
-            f"each of these values was replaced by {_replacement(quasi)} (microaggregation). All records of a group "
-            "look the same in them.",
+            "each of these values was replaced by ",
+            *_replacement(quasi),
+            " (microaggregation). All records of a group look the same in them.",
         ),
         bullets(*_details(manifest, several=len(quasi) > 1)),
         *([_rounding_table(manifest, means)] if (means := averaged(manifest)) else ()),
@@ -64,16 +68,24 @@ def averaged(manifest: Manifest) -> tuple[ColumnEntry, ...]:
     return tuple(column for column in manifest.columns if column.is_mean)
 
 
-def _replacement(quasi: tuple[ColumnEntry, ...]) -> str:
+def _replacement(quasi: tuple[ColumnEntry, ...]) -> Text:
     if all(column.is_mean for column in quasi):
-        return "the mean of its group"
-    return "one that stands for its group: its mean or, where there is none, what its kind releases"
+        return ("the mean of its group",)
+    if not all(column.is_mean or column.is_category for column in quasi):
+        return ("one that stands for its group: its mean or, where there is none, what its kind releases",)
+    said: list[Text] = []
+    for stands in dict.fromkeys(column.stands for column in quasi):
+        own = tuple(column for column in quasi if column.stands == stands)
+        said.append((f"the {stands}", *((" of ", *names(own)) if len(own) < len(quasi) else ())))
+    *others, last = said
+    joined = [word for text in others for word in (*text, ", ")]
+    return (*joined[:-1], *((" and ",) if others else ()), *last, " in its group")
 
 
 def _details(manifest: Manifest, *, several: bool) -> list[Text]:
     said: list[Text] = [("Groups: ", *_algorithm(manifest))]
     if several:
-        said.append(("Numbers are put on one scale first, so that each column counts as much as the others.",))
+        said.append(_scale(in_role(manifest, "quasi_identifier")))
     if manifest.missing == "separate":
         said.append(("A missing value stays missing; records that lack the same columns were grouped together.",))
     elif manifest.missing == "blank":
@@ -103,6 +115,21 @@ def _blanked_table(manifest: Manifest) -> Rows:
     rows = tuple(((Name(name),), (missing,), (blanked,)) for name, (missing, blanked) in told.items())
     head = ("column", "came without a value", "blanked")
     return Rows("Missing values", head, rows, numeric=frozenset({1, 2}))
+
+
+def _scale(quasi: tuple[ColumnEntry, ...]) -> Text:
+    what = "Columns" if any(column.is_category for column in quasi) else "Numbers"
+    how = {
+        "numbers by how far apart they are": any(column.is_mean for column in quasi),
+        "ordered categories by their ranks": any(column.is_ranked for column in quasi),
+        "other categories by whether they are equal": any(c.is_category and not c.is_ranked for c in quasi),
+    }
+    compared = (
+        f" Compared are {', '.join(words for words, is_so in how.items() if is_so)}." if what == "Columns" else ""
+    )
+    more = [word for c in quasi if c.importance for word in (", ", Name(c.name), f" {c.importance:g} times")]
+    counts = (", but for those that count more or less: ", *more[1:], ".") if more else (".",)
+    return (f"{what} are put on one scale first, so that each column counts as much as the others", *counts, compared)
 
 
 def _algorithm(manifest: Manifest) -> Text:
@@ -232,8 +259,8 @@ def uses_section(manifest: Manifest) -> Section:
         bullets(*_misleads(manifest)),
     ]
     quasi = in_role(manifest, "quasi_identifier")
-    if manifest.losses.attributes:
-        blocks.append(_variances(manifest, quasi))
+    if manifest.losses.attributes and (means := tuple(c for c in quasi if not c.is_category)):
+        blocks.append(_variances(manifest, means))
     return Section("uses", "What may be computed, and what may not", tuple(blocks))
 
 
@@ -294,7 +321,7 @@ def _misleads(manifest: Manifest) -> list[Text]:
     wrong = _misleading_means(manifest, several) if averaged(manifest) else []
     if others := tuple(c for c in in_role(manifest, "quasi_identifier") if not c.is_mean):
         wrong.append(("How many records have which values of ", *names(others), ": all of a group have one."))
-    if change is not None and several:
+    if change is not None and len(_correlated(manifest)) > 1:
         wrong.append((*correlation_sentence(manifest, change),))
     what = "it is the mean of several" if not others else "it stands for several"
     wrong.append((f"A row as one person or firm: in these columns {what}. Do not link rows.",))
@@ -328,7 +355,14 @@ def _is_later(manifest: Manifest) -> bool:
 
 def correlation_sentence(manifest: Manifest, change: CorrelationChange) -> Text:
     what = "The correlation of " if change.pairs == 1 else "Correlations between "
-    return (what, *few_names(manifest, "quasi_identifier"), f" changed{correlation_words(change)}.")
+    columns = _correlated(manifest)
+    which = names(columns) if len(columns) <= _MOST_REPEATED else ("numbers",)
+    ranks = " (ordered categories by their ranks)" if any(c.is_ranked for c in columns) else ""
+    return (what, *which, f"{ranks} changed{correlation_words(change)}.")
+
+
+def _correlated(manifest: Manifest) -> tuple[ColumnEntry, ...]:
+    return tuple(column for column in manifest.columns if column.is_mean or column.is_ranked)
 
 
 def correlation_words(change: CorrelationChange) -> str:
@@ -381,7 +415,7 @@ def losses_section(manifest: Manifest) -> Section:
     if losses.correlation_change is not None:
         blocks.append(paragraph(*correlation_sentence(manifest, losses.correlation_change)))
     if losses.attributes:
-        blocks.append(_by_column(manifest, losses))
+        blocks += _by_column(manifest, losses)
     return Section("loss", "What was lost", (*blocks, *_untold(losses)))
 
 
@@ -404,15 +438,22 @@ def _total(manifest: Manifest, losses: Figures) -> list[Block]:
         return [paragraph("How much was lost is not published: it would tell of single records.")]
     quasi = in_role(manifest, "quasi_identifier")
     together = " together" if len(quasi) > 1 else ""
+    has_categories = any(column.is_category for column in quasi)
     euclid = ""
     if losses.l_e is not None:
         euclid = f" Measured by distances instead of their squares, the loss is {losses.shown('l_e')}."
     return [
         paragraph(
-            *(f"{losses.shown('l_sse')} of the variance of ", *names(quasi)),
-            f"{together} was within groups, and is gone.{euclid}",
+            *(f"{losses.shown('l_sse')} of the {variation_word(manifest)} of ", *names(quasi)),
+            f"{together} was within groups, and is gone.{_VARIATION if has_categories else ''}{euclid}",
         )
     ]
+
+
+_VARIATION = (
+    " That is the variance of numbers, and of the ranks of ordered categories; and of other categories the chance that "
+    "two records differ."
+)
 
 
 def _bound(manifest: Manifest, losses: Figures) -> list[Block]:
@@ -430,25 +471,52 @@ def _bound(manifest: Manifest, losses: Figures) -> list[Block]:
     ]
 
 
-def _by_column(manifest: Manifest, losses: Figures) -> Rows:
-    attributes, coarser = losses.attributes or {}, losses.coarser or {}
-    rows: list[tuple[Text, ...]] = []
+def _by_column(manifest: Manifest, losses: Figures) -> list[Block]:
+    """Make a table of the columns that are numbers, and one of categories."""
+    numbers: list[tuple[Text, ...]] = []
+    categories: list[tuple[Text, ...]] = []
     for column in in_role(manifest, "quasi_identifier"):
-        of = attributes.get(column.name)
+        of = (losses.attributes or {}).get(column.name)
         if of is None:
             continue
-        within = coarser.get(f"attributes.{column.name}.l_sse")
-        off = f" (within {within:g})" if within else ""
-        lost: Share | str = NOT_PUBLISHED if of.l_sse is None else Share(of.l_sse, f"{of.l_sse:.6g} %{off}")
-        rows.append(((Name(column.name),), (lost,), (_il1s(of.il1s, coarser.get(f"attributes.{column.name}.il1s")),)))
-    head = ("column", "share of its variance that is gone", "mean distance (IL1s)")
-    return Rows("Loss of each column", head, tuple(rows), frozenset({2}))
+        text = partial(_figure, of, losses.coarser or {}, f"attributes.{column.name}")
+        lost: Share | str = NOT_PUBLISHED if of.l_sse is None else Share(of.l_sse, text("l_sse", " %"))
+        if not column.is_category:
+            numbers.append(((Name(column.name),), (lost,), (text("il1s"),)))
+            continue
+        kept = "-" if of.categories is None else f"{of.categories_kept:,} of {of.categories:,}"
+        cells = (text("mismatches", " %"), text("rank_displacement" if column.is_ranked else "margins", " %"), kept)
+        categories.append(((Name(column.name),), (lost,), *((cell,) for cell in cells)))
+    tables: list[Block] = []
+    if numbers:
+        head = ("column", "share of its variance that is gone", "mean distance (IL1s)")
+        tables.append(Rows("Loss of each column", head, tuple(numbers), frozenset({2})))
+    if categories:
+        tables.append(
+            Rows("Loss of each column of categories", _OF_CATEGORIES, tuple(categories), frozenset({2, 3, 4}))
+        )
+        tables.append(paragraph(_MOVED))
+    return tables
 
 
-def _il1s(value: float | None, within: float | None) -> str:
+_OF_CATEGORIES = (
+    "column",
+    "share of its variation that is gone",
+    "records with another category",
+    "moved",
+    "categories kept",
+)
+_MOVED = (
+    "Moved is, of categories with an order, how far released ones are from records' own on average, in percent of all "
+    "ranks; of others, by how much their shares of records changed: half of the sum of all changes."
+)
+
+
+def _figure(of: AttributeFigures, coarser: Mapping[str, float], place: str, name: str, unit: str = "") -> str:
+    value, within = getattr(of, name), coarser.get(f"{place}.{name}")
     if value is None:
         return NOT_PUBLISHED
-    return f"{value:.6g}" + (f" (within {within:g})" if within else "")
+    return f"{value:.6g}{unit}" + (f" (within {within:g})" if within else "")
 
 
 def _untold(losses: Figures) -> list[Block]:

@@ -50,7 +50,7 @@ def _protected(name: str, entry: ProtectEntry) -> Text:
 
 _MODES = {
     "disjoint": "in which everybody is released once, and never again",
-    "atoms": "in which those who were grouped together stay together, with the same means",
+    "atoms": "in which those who were grouped together stay together, with the same values",
     "rotation": "in which those who were grouped together stay together for a number of releases, and are never "
     "released again afterwards",
     "independent": "in which each release was grouped anew",

@@ -56,7 +56,7 @@ def promise_of(planned: Planned, distributions: tuple[Distribution | None, ...] 
     context, survey = planned.context, planned.survey
     return Promise(
         schema=context.schema,
-        encoding=planned.encoding,
+        encoding=planned.encoding.unweighted,
         k=context.spec.k,
         rows=survey.arrivals,
         withheld=planned.outline.withheld_rows,

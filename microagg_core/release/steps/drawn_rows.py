@@ -152,7 +152,7 @@ class DrawnRows:
             strata.append(np.append(routes.stratum, -1)[routes.find(hashes[draft.hash_seed])])
         rows = np.flatnonzero((np.stack(strata) >= 0).any(axis=0))
         encoding = self._planned.encoding
-        points = encoding.standardize(encoding.offsets_of([values[rows] for values in ticks]), missing[rows])
+        points = encoding.for_cuts(encoding.offsets_of([values[rows] for values in ticks]), missing[rows])
         records = batch.records[rows]
         places = [
             _places(draft, stratum[rows], points, records)

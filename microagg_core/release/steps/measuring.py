@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import decimal
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 from microagg_core.errors import MicroaggError, sanitized
 from microagg_core.group.bounds import Certificate, combined, gap_percent
 from microagg_core.group.metrics.figures import CertificateFigures, Figures
+from microagg_core.group.metrics.moments import Moments
 from microagg_core.group.metrics.statistics import LossStatistics, losses_of, significant
 from microagg_core.inspect.gate import Inspected, measures
 from microagg_core.inspect.portrait.contract import Portrait
@@ -57,9 +59,16 @@ class Measured:
 
 
 def measure_release(
-    planned: Planned, anonymized: Pieces, files: Inspected, carried: CarriedFiles | None = None
+    planned: Planned,
+    anonymized: Pieces,
+    files: Inspected,
+    came: Sequence[Moments],
+    carried: CarriedFiles | None = None,
 ) -> Measured:
-    """Combine what the blocks lost with what the files give away; ``carried`` are those of survivors."""
+    """Combine what the blocks lost with what the files give away; ``carried`` are those of survivors.
+
+    ``came`` are the moments of the released records as they came.
+    """
     numbers, kinds, rows = range(planned.outline.n_partitions), planned.encoding.kinds, int(planned.outline.rows.sum())
     risk = combine_risk(planned, files)
 
@@ -75,7 +84,8 @@ def measure_release(
     statistics = reduce(add, anonymized.read_all(LOSSES))
     blocks = pa.concat_tables(anonymized.read_all(BLOCK_LINES))
     n_groups = int(np.asarray(blocks["groups"]).sum())
-    moments = moments_of_released(files.arrivals, len(kinds))
+    released = moments_of_released(files.arrivals, len(kinds))
+    moments = list(zip(came, released, strict=True))
     figures = published_figures(statistics, n_groups, kinds, moments, proved_figures(statistics, blocks))
     return Measured(of_file(figures), risk, blocks, *_portrait(planned, files, carried, statistics))
 

@@ -24,6 +24,7 @@ from microagg_core.blocks.strata import ROWS
 from microagg_core.data.formats.writing import released_format
 from microagg_core.data.kinds.contract import Kind, Ticks, Traits
 from microagg_core.data.kinds.encoding import Encoding
+from microagg_core.data.kinds.nominal import are_numbers
 from microagg_core.data.tables.hashing import hash_rows, one_array, sum_of
 from microagg_core.data.tables.ordering import as_key
 from microagg_core.data.tables.types import is_text, is_text_or_bytes
@@ -202,6 +203,7 @@ class PartSurvey:
         self, columns: Sequence[pa.ChunkedArray], ticks: Sequence[Ticks], missing: Bools
     ) -> None:
         for j, (kind, column, values) in enumerate(zip(self.context.kinds, columns, ticks, strict=True)):
+            refuse_broken_text(kind.name, column)
             finite = kind.finite(values)
             usable = finite & ~missing[:, j]
             there = values if usable.all() else values[usable]
@@ -308,6 +310,7 @@ def combine_survey(spec: ReleaseSpec, surveyed: Pieces, context: Context) -> Sur
     # A marked part has tables of values even where no record came.
     filled = {i for i, n in enumerate(rows) if n} or {0}
     traits = tuple(kind.all_traits(p["traits"][j] for p in parts) for j, kind in enumerate(context.kinds))
+    _refuse_numbers_as_text(spec, context, traits)
     moments = tuple(
         kind.input_moments(traits[j], merge_all(from_plain(Moments, p["moments"][j]) for p in parts if p["arrivals"]))
         for j, kind in enumerate(context.kinds)
@@ -323,6 +326,17 @@ def combine_survey(spec: ReleaseSpec, surveyed: Pieces, context: Context) -> Sur
         disclosures=_disclosures(context, surveyed, filled, parts),
         remarks=_remarks(spec, surveyed, filled),
     )
+
+
+def _refuse_numbers_as_text(spec: ReleaseSpec, context: Context, traits: Sequence[Traits]) -> None:
+    """Stop where numbers would be taken for categories: a file has them as text, and nobody said what they are."""
+    said = {quasi.name for quasi in spec.roles.quasi_identifiers if quasi.kind is not None}
+    for kind, values in zip(context.kinds, traits, strict=True):
+        if kind.declared_as == "nominal" and kind.name not in said and are_numbers([value for value, _ in values]):
+            raise DataError(
+                f"quasi-identifier {kind.name!r} is text, and most of its values are numbers or dates; give it their "
+                "type (for CSV under input.csv.types), or, if they are codes, declare it kind: nominal"
+            )
 
 
 def _written(surveyed: Pieces, output: BytesOutput, index: int, filled: set[int]) -> list[bytes]:
@@ -366,8 +380,11 @@ def _refuse_few(rows: int, k: int) -> None:
         raise DataError(f"the input has {rows} records, fewer than k={k}")
 
 
+_MISSING = ("missing values", "fill them in, or set missing: blank")
+
+
 def _any_of(what: str, kind: Kind, column: pa.ChunkedArray) -> bool:
-    """Look for a missing or an infinite value in a column of a quasi-identifier."""
+    """Look for a missing value, or one that is not usable, in a column of a quasi-identifier."""
     ticks, missing = kind.ticks(column)
     return bool(missing.any() if what == "missing" else (~kind.finite(ticks)).any())
 
@@ -375,14 +392,13 @@ def _any_of(what: str, kind: Kind, column: pa.ChunkedArray) -> bool:
 def _refuse_values(spec: ReleaseSpec, context: Context, parts: list[dict[str, Any]]) -> None:
     problems = []
     for j, kind in enumerate(context.kinds):
-        for what, count_in in (("infinite", "not_finite"), ("missing", "missing")):
+        for count_in, (what, cure) in {"not_finite": kind.unusable, "missing": _MISSING}.items():
             counts = [p[count_in][j] for p in parts]
-            if sum(counts) == 0 or (what == "missing" and spec.missing != "error"):
+            if sum(counts) == 0 or (count_in == "missing" and spec.missing != "error"):
                 continue
             part = context.parts[next(i for i, c in enumerate(counts) if c)]
-            cure = "; correct them" if what == "infinite" else "; fill them in, or set missing: blank"
-            of_part = partial(_any_of, what, kind)
+            of_part = partial(_any_of, count_in, kind)
             place = f"the first in {file_with(part, context, kind.name, of_part)}, part {part.number}"
-            problems.append(f"quasi-identifier {kind.name!r} has {sum(counts)} {what} values ({place}){cure}")
+            problems.append(f"quasi-identifier {kind.name!r} has {sum(counts)} {what} ({place}); {cure}")
     if problems:
         raise DataError("\n".join(problems))
