@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from microagg_core.api.arguments import Options
 from microagg_core.api.masking import Microaggregated, refuse_nominal
 from microagg_core.api.tables import Table, quasi_identifier
 from microagg_core.arrays import Bools, Ints
+from microagg_core.blocks.blanking import BlankedRecords
 from microagg_core.blocks.masking import BlockOutcome, block_statistics, loss_scale, run_block
 from microagg_core.blocks.routes import SUPPRESSED, hash_keys, missing_pattern
 from microagg_core.blocks.strata import IDENTIFYING, LEAST_LABELLED, ROWS, Strata, StrataRules, plan_strata
@@ -35,10 +37,10 @@ from microagg_core.spec.columns import MISSING_PATTERN_LIMIT
 
 def _read(table: Table, names: Sequence[Hashable], missing: str) -> QuasiIdentifiers:
     columns = {name: quasi_identifier(table, name) for name in names}
-    quasi = QuasiIdentifiers.of(columns, may_be_missing=missing == "separate")
+    quasi = QuasiIdentifiers.of(columns, may_be_missing=missing != "error")
     if quasi.missing.any() and len(names) > MISSING_PATTERN_LIMIT:
         raise SpecError(
-            f'missing="separate": takes at most {MISSING_PATTERN_LIMIT} quasi_identifiers (got {len(names)}); '
+            f'missing="{missing}": takes at most {MISSING_PATTERN_LIMIT} quasi_identifiers (got {len(names)}); '
             "replace missing values first"
         )
     return quasi
@@ -54,7 +56,7 @@ def _released_scale(quasi: QuasiIdentifiers, released: Bools) -> Encoding:
 def _strata(table: Table, missing: Bools, options: Options) -> tuple[Strata, Ints]:
     """Merge or withhold blocking keys with fewer than k records; returns what became of them, and each record's.
 
-    A key is a pattern of missing values and the blocking values.
+    A key is a pattern of missing values and the blocking values. Where cells are blanked, records may yet move.
     """
     pattern, values = missing_pattern(missing), [_blocking_column(table, name) for name in options.blocking]
     columns = ["pattern", *(f"b{i}" for i in range(len(values)))]
@@ -65,6 +67,19 @@ def _strata(table: Table, missing: Bools, options: Options) -> tuple[Strata, Int
     strata = _planned(counted, [column.type for column in values], options)
     hashes = hash_keys(values, pattern, strata.hash_seed)
     return strata, strata.stratum_of_hash[np.searchsorted(strata.key_hashes, hashes)]
+
+
+def _blanked(quasi: QuasiIdentifiers, strata: Strata, stratum: Ints) -> tuple[QuasiIdentifiers, Ints]:
+    """Blank cells of records that are released; and find the stratum in which each is."""
+    rows = np.flatnonzero(stratum != SUPPRESSED)
+    ticks, missing, stratum = [values.copy() for values in quasi.ticks], quasi.missing.copy(), stratum.copy()
+    own = [values[rows] for values in ticks]
+    encoding = quasi.encoding.steadied()
+    made = BlankedRecords.of(encoding, own, missing[rows], stratum[rows], strata.pattern, strata.moves)
+    stratum[rows], missing[rows] = made.stratum, made.missing
+    for values, blanked in zip(ticks, made.ticks, strict=True):
+        values[rows] = blanked
+    return replace(quasi, ticks=tuple(ticks), missing=missing), stratum
 
 
 def _refuse_identifiers(counted: pa.Table, names: Sequence[Hashable], n: int) -> None:
@@ -81,9 +96,13 @@ def _refuse_identifiers(counted: pa.Table, names: Sequence[Hashable], n: int) ->
 
 
 def _planned(counted: pa.Table, types: list[pa.DataType], options: Options) -> Strata:
-    n_small = int(np.sum(np.asarray(counted[ROWS]) < options.k))
-    what = "combinations of blocking= and of missing values"
-    few = f"{n_small} of {counted.num_rows} {what} have fewer than k={options.k}"
+    names = [name for name in counted.column_names if name != ROWS]
+    what, blanks = "combinations of blocking= and of missing values", options.missing == "blank"
+    if blanks:
+        names, what = names[1:], "combinations of blocking="
+    rows = np.asarray(counted.group_by(names).aggregate([(ROWS, "sum")])[f"{ROWS}_sum"])
+    n_small = int(np.sum(rows < options.k))
+    few = f"{n_small} of {len(rows)} {what} have fewer than k={options.k}"
     if n_small and options.undersized == "error":
         raise DataError(
             f'{few} records; say undersized="merge" or undersized="suppress", or use fewer or coarser columns'
@@ -91,7 +110,7 @@ def _planned(counted: pa.Table, types: list[pa.DataType], options: Options) -> S
     if options.undersized == "merge":
         types = [pa.string()] * len(types)
     try:
-        return plan_strata(counted, StrataRules(options.k, options.undersized), types)
+        return plan_strata(counted, StrataRules(options.k, options.undersized, blanks=blanks), types)
     except DataError:
         raise DataError(
             f"{few} records, and too much would have to be withheld for them; use a smaller k, fewer or coarser "
@@ -122,6 +141,8 @@ def mask_by_blocks(table: Table, names: Sequence[Hashable], info: AlgorithmInfo,
     refuse_nominal(info, quasi)
     strata, stratum = _strata(table, quasi.missing, options)
     scale = _released_scale(quasi, stratum != SUPPRESSED)
+    if options.missing == "blank":
+        quasi, stratum = _blanked(quasi, strata, stratum)
     blocks = _run_blocks(quasi, scale, stratum, options)
     rows = np.flatnonzero(stratum != SUPPRESSED)
     replaced = _released_columns(quasi, blocks, rows)
@@ -140,6 +161,7 @@ def mask_by_blocks(table: Table, names: Sequence[Hashable], info: AlgorithmInfo,
         by_attribute={name: shares[name] for name in names},
         bound=_bound(outcomes, stretch) if options.bound else None,
         withheld=np.setdiff1d(np.arange(len(table)), rows),
+        blanked=dict(zip(ordered, strata.blanked_cells or (), strict=False)),
     )
 
 

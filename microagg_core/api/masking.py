@@ -63,6 +63,8 @@ class Microaggregated:
     bound: Bound | None = None
     #: Records that were withheld, by their places in the table that came in: they are not in ``data``.
     withheld: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    #: With ``missing="blank"``: of each quasi-identifier how many values were taken out.
+    blanked: Mapping[Hashable, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Microaggregated({', '.join(f'{name}: {text}' for name, text in self._facts())})"
@@ -90,6 +92,8 @@ class Microaggregated:
             yield "at most so many times the least possible", f"{self.losses.certificate.ratio:.3f}"
         if len(self.withheld):
             yield "withheld", f"{len(self.withheld):,}"
+        if cells := sum(self.blanked.values()):
+            yield "cells blanked", f"{cells:,}"
 
     def _groups_in_words(self) -> str:
         if self.groups.ndim == 2:
@@ -134,10 +138,10 @@ def microaggregate(
 
     No group crosses the combinations of the columns in ``blocking``, from general to fine. Those with fewer than k
     records are, by ``undersized``, joined with neighbours ("merge": the columns become text, ``a|b`` for either),
-    withheld, with others where they could be computed ("suppress"), or refused ("error"). ``missing="separate"`` gives
-    each pattern of missing values blocks of its own. The result is then that of a release of the table without
-    rounding, unless that would cut blocks. ``random_state`` is another name for ``seed``; a generator gives its next
-    draw. ``progress`` is called every few seconds with a :class:`Headway`; what it raises ends the work.
+    withheld, with others where they could be computed ("suppress"), or refused ("error"). ``missing="blank"`` groups
+    records that lack the same, and blanks cells until k do; "separate" withholds the others. The result is then that of
+    a release without rounding, unless that would cut blocks. ``random_state`` is another name for ``seed``; a generator
+    gives its next draw. ``progress`` is called every few seconds with a :class:`Headway`; what it raises ends the work.
 
     Raises:
         SpecError: a wrong argument: an unknown or repeated column, algorithm or parameter, or a k too small.
@@ -158,7 +162,7 @@ def microaggregate(
         algorithm=ChosenAlgorithm(algorithm, params),
         standardize=standardize,
         bound=bound,
-        missing=one_of("missing", missing, ("error", "separate")),
+        missing=one_of("missing", missing, ("error", "blank", "separate")),
         undersized=one_of("undersized", undersized, ("merge", "suppress", "error")),
         blocking=chosen_columns(table, "blocking", () if blocking is None else blocking, may_be_none=True),
     )
@@ -180,13 +184,13 @@ def _masked(table: Table, quasi_identifiers: Sequence[Hashable] | None, options:
         # No release has these options beside blocks.
         if not options.standardize:
             raise SpecError(
-                'standardize=False: cannot be combined with blocking= or missing="separate", whose groups are made on '
-                "one scale for all blocks; scale the columns and leave it out, or mask each block on its own"
+                "standardize=False: cannot be combined with blocking= or missing=, whose groups are made on one scale "
+                "for all blocks; scale the columns and leave it out, or mask each block on its own"
             )
         if each and len(names) > 1:
             raise SpecError(
-                'algorithm: individual_ranking cannot be combined with blocking= or missing="separate" for more than '
-                "one of the quasi_identifiers; choose another algorithm, or mask each column on its own"
+                "algorithm: individual_ranking cannot be combined with blocking= or missing= for more than one of the "
+                "quasi_identifiers; choose another algorithm, or mask each column on its own"
             )
         from microagg_core.api.blocks import mask_by_blocks
 

@@ -110,7 +110,7 @@ def run_block(
     info = algorithms()[spec.algorithm.name]
     if missing[0].all():  # nothing to average: the pattern in which every quasi-identifier is missing
         labels = np.zeros(len(missing), dtype=np.int64)
-        certificate = NOTHING if info.certified else None
+        certificate = NOTHING if info.certified or not proving else None
         representatives = _representatives(encoding, ticks, labels)
         return BlockOutcome(labels, representatives, 0.0, 0.0, False, info.name, (), certificate)
     there, offsets = ~missing[0], encoding.offsets_of(ticks)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats, Ints
+from microagg_core.blocks.blanking import BlankedRecords, missing_of, move_records
 from microagg_core.blocks.masking import (
     BlockOutcome,
     audit_row,
@@ -176,9 +177,17 @@ TRY = Step(
 )
 
 
+def _ticks_of(encoding: Encoding, table: pa.Table) -> tuple[list[NDArray[Any]], Bools]:
+    return encoding.ticks([table[f"q{j}"] for j in range(len(encoding.kinds))])
+
+
 def _rows_by_block(work: Work, planned: Planned, draft: Draft, number: int) -> tuple[pa.Table, Ints]:
     """Read the rows of a draft's blocks that have at least k, and the place of each row's block in the draft."""
     table, place = read_drawn_rows(work, number)
+    if draft.moves:
+        ticks, missing = _ticks_of(planned.encoding, table)
+        points = planned.encoding.points(planned.encoding.offsets_of(ticks), missing)
+        place = move_records(points, place, draft.moves, missing_of(draft.patterns or [], missing.shape[1]))
     # The size of a piece is known from a sample: it may have fewer records than were thought.
     order = np.flatnonzero(np.bincount(place, minlength=len(draft.blocks))[place] >= draft.k)
     order = order[np.argsort(place[order], kind="stable")]
@@ -233,13 +242,16 @@ class _Trying:
         self.planned, self.trial = planned, trial
         self.draft = draft = work.load(DRAFTS)[trial.draft]
         self.table, place = _rows_by_block(work, planned, draft, trial.draft)
-        self.ticks, self.missing = encoding.ticks([self.table[f"q{j}"] for j in range(len(encoding.kinds))])
-        #: The blocks that have rows, by their places in the draft; the first row of each, and how many it has.
-        self.places, self.first, self.sizes = np.unique(place, return_index=True, return_counts=True)
-        self.spec = trial.setting.applied(context.spec)
+        self.ticks, self.missing = _ticks_of(encoding, self.table)
         #: Losses are standardized by the records that are released, as far as these are known.
         self.scale = loss_scale(encoding, self._moments() if draft.is_whole else planned.survey.moments)
         self.steady = self.scale.steadied()  # for refinement
+        if draft.patterns is not None:
+            made = BlankedRecords.of(encoding, self.ticks, self.missing, place, draft.patterns)
+            self.ticks, self.missing = made.ticks, made.missing
+        #: The blocks that have rows, by their places in the draft; the first row of each, and how many it has.
+        self.places, self.first, self.sizes = np.unique(place, return_index=True, return_counts=True)
+        self.spec = trial.setting.applied(context.spec)
         self.demands: PartitionDemands | None = None
         if self.spec.protect is not None:
             used = [Distribution.of(self.table[f"c{j}"]) for j in range(len(context.schema.confidential))]

@@ -46,6 +46,8 @@ class Promise:
     n_parts: int
     #: Records that are released as an earlier night of the series released them.
     carried: int = 0
+    #: Cells of each quasi-identifier that are blanked; None where what is missing is what came in so.
+    blanked: tuple[int, ...] | None = None
     #: Whether it is a later night of a series, whose arrivals alone are grouped.
     in_series: bool = False
     protection: Protection = field(default_factory=Protection)

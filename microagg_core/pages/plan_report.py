@@ -136,6 +136,8 @@ class PlanReport:
     joined_values: dict[str, int] = field(default_factory=dict)
     #: Records in blocks that are pieces of what lies under one label.
     split_rows: int = 0
+    #: Of quasi-identifiers that are missing, where cells are blanked: how often one is, and how many are blanked.
+    blanked: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def sentence(self) -> str:
         parts = [f"{self.keys} blocking keys make {self.blocks} blocks in {self.partitions} partitions"]
@@ -150,9 +152,16 @@ class PlanReport:
         if self.withheld:
             company = f" ({self.added} of them for company)" if self.added else ""
             parts.append(f"{self.withheld} records withheld{company}")
+        if cells := sum(blanked for _, blanked in self.blanked.values()):
+            parts.append(f"{cells} cells blanked")
         if self.held:
             parts.append(f"{self.held} records held for a later night")
         return ", ".join(parts)
+
+    def blanked_rows(self) -> list[tuple[str, ...]]:
+        """Tabulate what is missing and what is blanked, the header first; empty, where nothing may be."""
+        rows = [(name, f"{missing:,}", f"{blanked:,}") for name, (missing, blanked) in self.blanked.items()]
+        return [("quasi-identifier", "missing", "blanked"), *rows] if rows else []
 
     def at_pace(self, pace: float) -> PlanReport:
         """Scale the times by how many times as long kernels were seen to take as the cost model says."""
@@ -202,6 +211,7 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
         unwise=plan_warnings(planned, plan),
         row_bytes=int(strata.rows.sum() * planned.survey.row_bytes),
         joined_values=joined_values([column.name for column in planned.context.schema.blocking], strata),
+        blanked=blanked_cells([kind.name for kind in planned.context.kinds], strata),
         split_rows=int(sum(strata.rows[number] for number in plan.trees)),
     )
 
@@ -210,6 +220,12 @@ def joined_values(names: list[str], strata: Strata) -> dict[str, int]:
     """Count, for each blocking column, records whose value is released joined with others, for want of k records."""
     is_merged = strata.n_keys > 1
     return {name: int(strata.rows[is_merged & (strata.depth <= j)].sum()) for j, name in enumerate(names)}
+
+
+def blanked_cells(names: list[str], strata: Strata) -> dict[str, tuple[int, int]]:
+    """Count, for each quasi-identifier that is missing, how often it is, and how many cells are blanked besides."""
+    cells = zip(names, strata.missing_cells or (), strata.blanked_cells or (), strict=False)
+    return {name: (missing, blanked) for name, missing, blanked in cells if missing or blanked}
 
 
 def _withheld_words(names: list[str], k: int, strata: Strata) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from microagg_core.errors import DataError, SpecError
 from microagg_core.inspect.disclosures import Disclosure, in_percent
 from microagg_core.profile.columns import ColumnProfile
 from microagg_core.profile.notations import CODES
-from microagg_core.release.planning import FirstLook, trial_survey
+from microagg_core.release.planning import trial_survey
 from microagg_core.release.steps.survey import MOST_CODES
 from microagg_core.spec.release import ReleaseSpec
 
@@ -350,10 +350,10 @@ _OF_ALL = ("jointly_unique", "ties_few_records")
 
 
 #: What a plan with some roles would be refused for.
-Look: TypeAlias = Callable[[Sequence[RoleProposal]], FirstLook]
+Look: TypeAlias = Callable[[Sequence[RoleProposal]], tuple[Disclosure, ...]]
 
 
-def look_at_rows(source: Input, table: pa.Table, proposals: Sequence[RoleProposal]) -> FirstLook:
+def look_at_rows(source: Input, table: pa.Table, proposals: Sequence[RoleProposal]) -> tuple[Disclosure, ...]:
     roles: dict[str, list[Any]] = {}
     # Blocking columns go from general to fine.
     for proposal in sorted(proposals, key=lambda one: one.column.distinct if one.role == BLOCKING else 0):
@@ -367,7 +367,7 @@ def look_at_rows(source: Input, table: pa.Table, proposals: Sequence[RoleProposa
         "output": {"url": "release"},
         "work": {"url": "work"},
         "roles": roles,
-        "missing": "separate" if has_missing else "error",
+        "missing": "blank" if has_missing else "error",
     }
     return trial_survey(ReleaseSpec.model_validate(spec), table)
 
@@ -377,26 +377,17 @@ def without_refusals(proposals: Sequence[RoleProposal], look_at_roles: Look) -> 
     settled = tuple(proposals)
     while any(proposal.role == QUASI for proposal in settled):
         try:
-            look = look_at_roles(settled)
+            refused = look_at_roles(settled)
         except (DataError, SpecError):  # which the plan says, with the place in the spec
             break
-        alone = {refused.columns[0]: refused for refused in look.disclosures if len(refused.columns) == 1}
+        alone = {disclosure.columns[0]: disclosure for disclosure in refused if len(disclosure.columns) == 1}
         if alone:
             settled = _moved(settled, alone)
-        elif look.disclosures:
-            settled = _fewest_moved(settled, look_at_roles, look.disclosures[0])
-        elif look.few and any(proposal.role == QUASI and proposal.column.missing for proposal in settled):
-            settled = _without_most_missing(settled)
+        elif refused:
+            settled = _fewest_moved(settled, look_at_roles, refused[0])
         else:
             break
     return settled
-
-
-def _without_most_missing(proposals: Sequence[RoleProposal]) -> tuple[RoleProposal, ...]:
-    """Drop the quasi-identifier whose patterns of missing values few records share most likely."""
-    most = max((proposal for proposal in proposals if proposal.role == QUASI), key=lambda quasi: quasi.column.missing)
-    reason = f"{most.reason}; but few records share the patterns of its missing values: fill them in to keep it"
-    return tuple(replace(most, role=DROP, reason=reason) if proposal is most else proposal for proposal in proposals)
 
 
 def _fewest_moved(
@@ -410,7 +401,7 @@ def _fewest_moved(
         return _moved(proposals, dict.fromkeys(order[:n], refused))
 
     def suffice(n: int) -> bool:
-        left = look_at_roles(moved(n)).disclosures
+        left = look_at_roles(moved(n))
         return not any(other.what == refused.what and len(other.columns) > 1 for other in left)
 
     return moved(bisect_left(range(1, len(order)), True, key=suffice) + 1 if refused.what in _OF_ALL else 1)

@@ -62,7 +62,7 @@ def starter_of(profile: FileProfile, data: str, spec: Path, is_accepted: bool = 
         output_format=form.name if form.name in released_names() else Output.model_fields["format"].default,
         roles="\n".join(_role_lines(profile.proposals, is_accepted)),
         unit=f"[{', '.join(map(quoted, unit))}]" if unit else "row",
-        missing="separate" if any(column.missing for column in profile.with_role(QUASI)) else "error",
+        missing="blank" if any(column.missing for column in profile.with_role(QUASI)) else "error",
     )
 
 
@@ -179,7 +179,7 @@ roles:
 unit: {unit:<20}# is one row one person or firm? If not, name the column(s) that tell them apart
 blocks:
   undersized: merge       # blocking values with fewer than k: merge, suppress or error
-missing: {missing:<17}# quasi-identifiers without a value: error, or separate
+missing: {missing:<17}# quasi-identifiers without a value: error; blank cells until k lack the same; separate
 # rounding:               # means have their column's type, floats one decimal more than the input, unless it says else
 #   a_column: 0.5         # a step; or type, for all digits; or none, for the mean as it is, as float64
 

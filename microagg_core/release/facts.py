@@ -17,6 +17,7 @@ from microagg_core.inspect.gate import Inspected
 from microagg_core.inspect.published import share_before
 from microagg_core.release.manifest import (
     AlgorithmEntry,
+    BlankedEntry,
     ColumnEntry,
     EditEntry,
     MetricEntry,
@@ -117,6 +118,7 @@ def release_facts(
         seed=spec.seed,
         undersized=spec.blocks.undersized,
         missing=spec.missing,
+        blanked=None if carried else _blanked(planned),
         rounding={kind.name: kind.applied_rule for kind in planned.encoding.kinds},
         metric={
             column.name: MetricEntry(scale=column.scale, top=column.top_words, zeros=column.zeros)
@@ -143,6 +145,18 @@ def _edit_entries(spec: ReleaseSpec, files: Inspected, carried: CarriedFiles | N
         told = {} if before is None else {"before": before.value, "within": before.within}
         entries.append(EditEntry(rule=edit.rule, compared=count.after.compared, broken=count.after.broken, **told))
     return tuple(entries)
+
+
+def _blanked(planned: Planned) -> dict[str, BlankedEntry] | None:
+    outline = planned.outline
+    if outline.missing is None or outline.blanked is None:
+        return None
+    columns = zip(planned.encoding.kinds, outline.missing, outline.blanked, strict=False)
+    return {
+        kind.name: BlankedEntry.of(missing, blanked, planned.context.spec.k)
+        for kind, missing, blanked in columns
+        if missing or blanked
+    }
 
 
 def staged_parts(work: Store, checked: Sequence[Receipt]) -> list[StagedPart]:

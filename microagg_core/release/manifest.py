@@ -197,10 +197,32 @@ class EditEntry(_Model):
     within: float | None = Field(default=None, ge=0, le=1)
 
 
+class BlankedEntry(_Model):
+    """Cells of a quasi-identifier that are released as missing.
+
+    Both numbers are null where one of them is below k, but not 0: who counts the release's would know it by the other.
+    """
+
+    #: How many came without a value, and of how many others it was taken out.
+    missing: int | None = Field(ge=0)
+    blanked: int | None = Field(ge=0)
+
+    @classmethod
+    def of(cls, missing: int, blanked: int, k: int) -> BlankedEntry:
+        """Tell numbers that are large enough.
+
+        >>> BlankedEntry.of(20, 5, 5), BlankedEntry.of(1, 5, 5)
+        (BlankedEntry(missing=20, blanked=5), BlankedEntry(missing=None, blanked=None))
+        """
+        if 0 < min(missing or k, blanked or k) < k:
+            return cls(missing=None, blanked=None)
+        return cls(missing=missing, blanked=blanked)
+
+
 class ReleaseFacts(_Model):
     """Everything a manifest says but for the revision and the parts, which publishing settles."""
 
-    _said_only = frozenset({"about", "edits", "known", "metric"})
+    _said_only = frozenset({"about", "blanked", "edits", "known", "metric"})
     name: str
     id: str
     created: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|\+00:00)$")
@@ -224,6 +246,9 @@ class ReleaseFacts(_Model):
     seed: int
     undersized: str
     missing: str
+    #: Quasi-identifiers with missing values, where cells are blanked; not there in a later night of a series, whose
+    #: numbers less those of the night before would tell of few.
+    blanked: dict[str, BlankedEntry] | None = None
     rounding: dict[str, Any] = {}
     #: By quasi-identifier, of those that did not count by their values; not there where all did.
     metric: dict[str, MetricEntry] | None = None
@@ -251,6 +276,9 @@ class ReleaseFacts(_Model):
             raise ValueError("what is no column is compared")
         if not all(known and set(known) <= set(names) for known in self.known or ()):
             raise ValueError("what is no column may be known")
+        quasi = {column.name for column in self.columns if column.role == "quasi_identifier"}
+        if not (self.blanked or {}).keys() <= quasi:
+            raise ValueError("what is no quasi-identifier is blanked")
         if self.about is not None and not self.about.columns.keys() <= set(names):
             raise ValueError("what is no column is described")
         if (self.csv is not None) != (self.format == "csv"):

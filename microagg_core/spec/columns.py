@@ -91,9 +91,9 @@ def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
     by_name = {c.name: c for c in columns}
     _check_analyses(spec, by_name)
     _check_edits(spec, {name: column.type for name, column in by_name.items()})
-    if spec.missing == "separate" and len(spec.roles.quasi_identifiers) > MISSING_PATTERN_LIMIT:
+    if spec.missing != "error" and len(spec.roles.quasi_identifiers) > MISSING_PATTERN_LIMIT:
         raise SpecError(
-            f"missing: separate takes at most {MISSING_PATTERN_LIMIT} quasi-identifiers "
+            f"missing: {spec.missing} takes at most {MISSING_PATTERN_LIMIT} quasi-identifiers "
             f"(got {len(spec.roles.quasi_identifiers)}); fill missing values in and set missing: error"
         )
     released = [c for c in columns if c.role in RELEASED_ROLES]

@@ -310,8 +310,10 @@ class ReleaseSpec(Model):
     roles: Roles = Field(description="what each column is")
     unit: Unit = Field(default="row", description="'row', or the column(s) that name a person or firm")
     blocks: Blocks = Blocks()
-    missing: Literal["error", "separate"] = Field(
-        default="error", description="missing quasi-identifiers: refused, or each pattern in blocks of its own"
+    missing: Literal["error", "blank", "separate"] = Field(
+        default="error",
+        description="missing quasi-identifiers: refused; or records that lack the same are grouped together, and a "
+        "pattern that fewer than k have is blanked further until k have it, or (separate) withheld",
     )
     rounding: dict[ColumnName, RoundingRule] = Field(
         default={},

@@ -91,7 +91,7 @@ ONE_ERROR = {
         ("name: a\nseed: -1", "2: seed: must be at least 0 (got -1)"),
         ("name: a\nseed: 9223372036854775808", "2: seed: must be less than 9223372036854775808 (got 9223372036854775808)"),
         ("name: a\nversion: 2", "2: version: must be 1 (got 2)"),
-        ("name: a\nmissing: no", "2: missing: must be one of error or separate (got 'no')"),
+        ("name: a\nmissing: no", "2: missing: must be one of error, blank or separate (got 'no')"),
         ("name: a\nunit: 7", "2: unit: '7' must be an identifier, so that nothing of what names a unit is released"),
         ("name: a\nunit:\n  - person\n  - []", "4: unit[1]: must be text (got a list)"),
         ("name: a\nblocks: big", "2: blocks: must be a mapping with the keys undersized, labels, totals_known, max_records (got 'big')"),

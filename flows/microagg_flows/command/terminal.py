@@ -86,6 +86,8 @@ def show_plan(report: PlanReport, refused: str = "") -> None:
     )
     _show_blocks("largest blocks", report.largest, len(report.largest))
     _show_blocks("merged and split blocks", report.changed, report.n_changed)
+    if rows := report.blanked_rows():
+        print("\nmissing cells, and cells blanked so that k records lack the same\n" + aligned(rows))
     print("\nmeans are rounded")
     for line in report.rounding:
         print(f"  {line}")

@@ -161,7 +161,7 @@ class QuasiIdentifiers:
             if gaps.any() and not may_be_missing:
                 raise DataError(
                     f"quasi-identifier {name!r} has missing values; remove or replace them first, or mask the table "
-                    'with missing="separate"'
+                    'with missing="blank"'
                 )
             kinds.append(kind)
             ticks.append(values)

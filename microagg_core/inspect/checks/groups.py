@@ -32,7 +32,8 @@ class GroupRanges(GateCheck[tuple[int, ...]]):
         """Hold the file's values against those that came in, which :class:`Values` holds against the input's."""
         sharing, kinds = Sharing(file.combinations[0]), file.promise.kinds
         columns = [(kind, came, file.table[kind.name]) for kind, came in zip(kinds, file.came, strict=True)]
-        return tuple(outside_ranges(*column, sharing) for column in columns)
+        may_be_blank = file.promise.blanked is not None
+        return tuple(outside_ranges(*column, sharing, may_be_blank=may_be_blank) for column in columns)
 
     def judge(self, promise: Promise, released: tuple[int, ...], expected: tuple[int, ...]) -> Check:
         wrong = [
@@ -60,10 +61,12 @@ class Sharing:
         return self._groups if rows.all() else _groups_of(self._combination[rows])
 
 
-def outside_ranges(kind: Kind, came: pa.ChunkedArray, released: pa.ChunkedArray, sharing: Sharing) -> int:
+def outside_ranges(
+    kind: Kind, came: pa.ChunkedArray, released: pa.ChunkedArray, sharing: Sharing, *, may_be_blank: bool = False
+) -> int:
     """Count released values that may not stand for the input's values of their combination.
 
-    A value that is missing on one side only counts.
+    A value that is missing on one side only counts; where cells ``may_be_blank``, a value that is there for none does.
 
     >>> from microagg_core.data.kinds.registry import kind_of
     >>> values = lambda *v: pa.chunked_array([v])
@@ -74,7 +77,7 @@ def outside_ranges(kind: Kind, came: pa.ChunkedArray, released: pa.ChunkedArray,
     before, missing = kind.ticks(came)
     after, missing_after = kind.reader.ticks(released)
     there = ~(missing | missing_after)
-    wrong = int(np.sum(missing != missing_after))
+    wrong = int(np.sum(missing > missing_after if may_be_blank else missing != missing_after))
     if not there.any():
         return wrong
     return wrong + int(np.sum(~kind.fits(before[there], after[there], sharing.among(there))))

@@ -101,7 +101,7 @@ def _headline(ordered: Sequence[Distribution]) -> str:
 def _distribution(column: Distribution) -> PageChart:
     share = moved_share(column)
     word = "is kept" if share < _ALIKE else "is mostly kept" if share < _CHANGED else "changed"
-    missing = f" {column.missing:,} records have no value, before and after." if column.missing else ""
+    missing = f" {column.missing:,} records have no released value." if column.missing else ""
     says = f"The shape {word}: {percent_in_words(share)} of records would have to lie elsewhere.{missing}"
     unit = f" ({column.unit})" if column.unit and column.unit != "the column's" else ""
     rows = zip(column.values or _intervals(column.edge_words), column.before, column.after, strict=False)

@@ -60,6 +60,7 @@ def _grouped(manifest: Manifest) -> list[Block]:
         ),
         bullets(*_details(manifest, several=len(quasi) > 1)),
         *([_rounding_table(manifest, means)] if (means := averaged(manifest)) else ()),
+        *([_blanked_table(manifest)] if manifest.blanked else ()),
     ]
 
 
@@ -92,9 +93,33 @@ def _details(manifest: Manifest, *, several: bool) -> list[Text]:
         said.append(("How ", Name(name), words))
     if manifest.missing == "separate":
         said.append(("A missing value stays missing; records that lack the same columns were grouped together.",))
+    elif manifest.missing == "blank":
+        said.append((_BLANKED.format(k=manifest.k, units=units_word(manifest)),))
     if manifest.reproducible:
         return [*said, ("The same data, settings and seed give the same release, to the byte.",)]
     return [*said, ("The same data and settings give other groups each time: how good they are depended on time.",)]
+
+
+def _blanked_names(manifest: Manifest) -> list[str]:
+    """Columns of which some values are blanked, as far as that is told."""
+    return [name for name, entry in (manifest.blanked or {}).items() if entry.blanked != 0]
+
+
+_BLANKED = (
+    "A missing value stays missing, and records that lack the same columns were grouped together. Where fewer than {k} "
+    "{units} lack the same, values of others were blanked, so that at least {k} do: a value that is missing here may "
+    "have been known."
+)
+
+
+def _blanked_table(manifest: Manifest) -> Rows:
+    """Say by column how many values were missing, and how many are blanked."""
+    few = f"not told, as one of the two is below {manifest.k}"
+    counted = {name: (entry.missing, entry.blanked) for name, entry in (manifest.blanked or {}).items()}
+    told = {name: [few if n is None else f"{n:,}" for n in numbers] for name, numbers in counted.items()}
+    rows = tuple(((Name(name),), (missing,), (blanked,)) for name, (missing, blanked) in told.items())
+    head = ("column", "came without a value", "blanked")
+    return Rows("Missing values", head, rows, numeric=frozenset({1, 2}))
 
 
 def _scale(quasi: tuple[ColumnEntry, ...]) -> Text:
@@ -268,7 +293,7 @@ def _holds(manifest: Manifest) -> list[Text]:
     held: list[Text] = []
     if means:
         carried = _CARRIED if _is_later(manifest) else ""
-        kept = f": they are kept, up to rounding{lacking}.{carried}"
+        kept = f": they are kept, up to rounding{lacking}{_without_blanked(manifest)}.{carried}"
         held.append(("Counts, sums and means of ", *means, " over all records", *within, kept))
     if blocking:
         held.append(("How many records have which values of ", *blocking, f": they are counted as they came{lacking}."))
@@ -279,6 +304,14 @@ def _holds(manifest: Manifest) -> list[Text]:
         if means:
             held.append(("Slopes of a linear model that explains ", *confidential, " by ", *means, _SLOPES))
     return held
+
+
+def _without_blanked(manifest: Manifest) -> str:
+    if manifest.missing != "blank" or (manifest.blanked is not None and not _blanked_names(manifest)):
+        return ""
+    return (
+        ", and for the values that are blanked" if manifest.suppressed != 0 else ", but for the values that are blanked"
+    )
 
 
 _CARRIED = " Groups that were released before have the means that they had then."

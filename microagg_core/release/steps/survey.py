@@ -523,7 +523,7 @@ def _refuse_few(rows: int, k: int) -> None:
         raise DataError(f"the input has {rows} records, fewer than k={k}")
 
 
-_MISSING = ("missing values", "fill them in, or set missing: separate")
+_MISSING = ("missing values", "fill them in, or set missing: blank")
 
 
 def _any_of(what: str, kind: Kind, column: pa.ChunkedArray) -> bool:
@@ -537,7 +537,7 @@ def _refuse_values(spec: ReleaseSpec, context: Context, parts: list[dict[str, An
     for j, kind in enumerate(context.kinds):
         for count_in, (what, cure) in {"not_finite": kind.unusable, "missing": _MISSING}.items():
             counts = [p[count_in][j] for p in parts]
-            if sum(counts) == 0 or (count_in == "missing" and spec.missing == "separate"):
+            if sum(counts) == 0 or (count_in == "missing" and spec.missing != "error"):
                 continue
             part = context.parts[next(i for i, c in enumerate(counts) if c)]
             of_part = partial(_any_of, count_in, kind)
