@@ -203,7 +203,8 @@ CASES: dict[str, Case] = {
     "fewer records than k": Case(3, ("2 records, fewer than k=3",), table(good().slice(0, 2))),
     "text as a number": Case(
         3, ("quasi-identifier 'code'", "cannot be number"),
-        spec={"roles": {**ROLES, "quasi_identifiers": [{"name": "code", "kind": "number"}], "confidential": ["x", "y"]}},
+        spec={"roles": {**ROLES, "quasi_identifiers": ["x", {"name": "code", "kind": "number"}], "drop": ["y"],
+                        "confidential": []}},
     ),
     "undeclared number in CSV": Case(
         3, (QUASI, "input.csv.types"), csv_file(as_csv(csv_rows())), {"input": {"url": "people.csv"}}
