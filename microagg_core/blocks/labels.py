@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from microagg_core.arrays import Bools, Ints
 from microagg_core.blocks.merging import prefix_groups
+from microagg_core.data.hierarchies import Hierarchy
 from microagg_core.data.tables.ordering import ranks
 from microagg_core.errors import InternalError
 
@@ -94,11 +95,13 @@ def label_strata(
     keep: Bools,
     form: LabelForm,
     released_types: list[pa.DataType],
+    hierarchies: Sequence[Hierarchy | None] = (),
 ) -> tuple[Ints, pa.Table]:
     """Find the label of each kept stratum, or -1, and make the table of labels, sorted by what they say.
 
     Keys, ascending, have a code of their pattern and of each blocking value; ``values`` are what these stand for.
-    ``merged`` is the stratum of each key, ``depth`` how many leading codes of each stratum are exact.
+    ``merged`` is the stratum of each key, ``depth`` how many leading codes of each stratum are exact. Instead of a list
+    columns with ``hierarchies`` get the least common parent of what was merged.
     """
     first = np.unique(merged, return_index=True)[1]
     attributes = range(1, codes.shape[1])
@@ -107,7 +110,7 @@ def label_strata(
         texts = [labels_of_values(values[j].cast(pa.string()), escape_any=form != "list") for j in attributes]
         columns = [text.take(pa.array(codes[first, j])) for text, j in zip(texts, attributes, strict=True)]
     if form == "list":
-        columns = _with_lists(columns, codes, merged, values)
+        columns = _with_lists(columns, codes, merged, values, hierarchies or [None] * len(columns))
     elif form != "exact":
         exact = _beside_merged(codes[first], depth) if form == "star" else depth
         columns = [pc.if_else(pa.array(exact > j), c, ANY) for j, c in zip(attributes, columns, strict=True)]
@@ -132,14 +135,21 @@ def _beside_merged(codes: Ints, depth: Ints) -> Ints:
     return exact
 
 
-def _with_lists(columns: list[pa.Array], codes: Ints, merged: Ints, values: list[pa.Array]) -> list[pa.Array]:
-    """Label strata with lists of values where several keys went to one."""
+def _with_lists(
+    columns: list[pa.Array],
+    codes: Ints,
+    merged: Ints,
+    values: list[pa.Array],
+    hierarchies: Sequence[Hierarchy | None],
+) -> list[pa.Array]:
+    """Label strata with lists of values, or with parents of them, where several keys went to one."""
     sizes = np.bincount(merged)
     several = np.flatnonzero(sizes > 1)
     by_stratum, bounds = np.argsort(merged, kind="stable"), np.append(0, np.cumsum(sizes))
     lists = []
-    for j, column in enumerate(columns, start=1):
-        texts = [_list_label(codes[by_stratum[bounds[s] : bounds[s + 1]], j], values[j]) for s in several.tolist()]
+    for j, (column, hierarchy) in enumerate(zip(columns, hierarchies, strict=True), start=1):
+        own = (codes[by_stratum[bounds[s] : bounds[s + 1]], j] for s in several.tolist())
+        texts = [_merged_label(of_stratum, values[j], hierarchy) for of_stratum in own]
         places = np.full(len(sizes), -1)
         places[several] = np.arange(len(several))
         chosen = np.where(places >= 0, len(column) + places, np.arange(len(sizes)))
@@ -147,9 +157,11 @@ def _with_lists(columns: list[pa.Array], codes: Ints, merged: Ints, values: list
     return lists
 
 
-def _list_label(codes: Ints, values: pa.Array) -> str | None:
+def _merged_label(codes: Ints, values: pa.Array, hierarchy: Hierarchy | None) -> str | None:
     """Write a stratum's values as one label; one that does not read back to just them would be a wrong release."""
     texts: list[str | None] = values.take(pa.array(np.unique(codes))).cast(pa.string()).to_pylist()
+    if hierarchy is not None and len(texts) > 1:
+        return label_of([hierarchy.name(hierarchy.least_common(texts))])
     label = label_of(texts)
     if parse_label(label) != texts:
         raise InternalError("a bug: a merged blocking label does not read back to its values; please report it")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Literal
 
 import numpy as np
@@ -15,8 +16,10 @@ from microagg_core.blocks.labels import LabelForm, label_strata
 from microagg_core.blocks.merging import merge_some
 from microagg_core.blocks.routes import SUPPRESSED, hash_keys
 from microagg_core.blocks.withholding import CountedKeys, keys_that_go, number_cells, withhold_enough
+from microagg_core.data.hierarchies import Hierarchy
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.ordering import distinct_in_order
+from microagg_core.data.trees import CodedTree
 from microagg_core.errors import DataError, InternalError
 
 #: The column in which keys have their numbers of records.
@@ -83,6 +86,8 @@ class StrataRules:
     totals_known: Literal["labels", "file"] = "labels"
     #: Whether patterns of missing values that too few have lose more cells; else each makes strata of its own.
     blanks: bool = False
+    #: Of each blocking column, where it has one; empty: none has.
+    hierarchies: tuple[Hierarchy | None, ...] = ()
 
 
 def plan_strata(
@@ -97,7 +102,7 @@ def plan_strata(
     blocking = [one_array(c) for name, c in zip(keys.column_names, keys.columns, strict=True) if name.startswith("b")]
     pattern = np.asarray(keys["pattern"]).astype(np.uint64)
     rows = np.asarray(keys["rows"]).astype(np.int64)
-    codes, values = _codes(pattern, blocking)
+    codes, places, values = _codes(pattern, blocking, rules.hierarchies)
     order = np.lexsort(codes.T[::-1])
     codes, rows, pattern = codes[order], rows[order], pattern[order]
     is_night = "waited" in keys.column_names
@@ -127,15 +132,16 @@ def plan_strata(
             "use a smaller k, fewer blocking columns, or undersized: merge"
         )
     form: LabelForm = rules.labels if rules.undersized == "merge" else "exact"
-    label_ids, labels = label_strata(key_codes, values, merged, depth, keep, form, released_types)
-    if rules.blanks:
-        made = blank_few(counted, keep, k, () if is_night else levels)
-    else:
-        made = ReleasedPatterns.as_they_are(counted)
+    exact = np.searchsorted(places, depth)
+    told = (form, released_types, rules.hierarchies)
+    label_ids, labels = label_strata(key_codes[:, places], values, merged, exact, keep, *told)
+    blanked = blank_few(counted, keep, k, () if is_night else levels) if rules.blanks else None
+    made = blanked or ReleasedPatterns.as_they_are(counted)
     strata = _ordered([b.take(pa.array(order)) for b in blocking], counted, made, keep, label_ids, labels)
     lost = ~reaches[counted.stratum]
     strata = replace(
         strata,
+        depth=np.searchsorted(places, strata.depth + 1) - 1,
         n_keys=np.bincount(merged, minlength=len(depth))[strata.n_keys],
         undersized_keys=int(np.sum(key_rows < k)),
         added_rows=int(merged_rows[reaches & ~keep].sum()),
@@ -160,15 +166,26 @@ def _patterns(pattern: UInt64s, rows: Ints) -> tuple[tuple[int, int], ...]:
     return tuple((p, n) for p, n in zip(patterns.tolist(), of_each.tolist(), strict=True) if p)
 
 
-def _codes(pattern: UInt64s, blocking: list[pa.Array]) -> tuple[Ints, list[pa.Array]]:
-    """Codes of pattern and blocking values in the order of the values, nulls last; and what they stand for."""
+def _codes(
+    pattern: UInt64s, blocking: list[pa.Array], hierarchies: tuple[Hierarchy | None, ...]
+) -> tuple[Ints, Ints, list[pa.Array]]:
+    """Codes of pattern and blocking values in the order of the values, nulls last; their places; what they stand for.
+
+    Before the code of a value that has a hierarchy stand its parents, from the most general on: so whoever is merged
+    joins the nearest, and totals of parents count as known.
+    """
     patterns, first = np.unique(pattern, return_inverse=True)
-    columns, values = [first.reshape(-1)], [pa.array(patterns)]
-    for array in blocking:
+    columns, places, values = [first.reshape(-1)], [0], [pa.array(patterns)]
+    for array, hierarchy in zip_longest(blocking, hierarchies):
         distinct = distinct_in_order(array)
-        columns.append(np.asarray(pc.index_in(array, value_set=distinct)).astype(np.int64))
+        codes = np.asarray(pc.index_in(array, value_set=distinct)).astype(np.int64)
+        if hierarchy is not None:
+            tree = CodedTree.of(hierarchy, distinct.cast(pa.string()).to_pylist())
+            columns += list(tree.ancestors[codes, 1:-1].T)
+        places.append(len(columns))
+        columns.append(codes)
         values.append(distinct)
-    return np.column_stack(columns).astype(np.int64), values
+    return np.column_stack(columns).astype(np.int64), np.array(places), values
 
 
 def _ordered(

@@ -418,7 +418,9 @@ class _Trying:
 
     def _right_links(self, exposure: Exposure) -> Floats:
         """Compute how often each record is expected to be linked rightly, every record asked, as the gate does."""
-        candidates = Candidates(exposure.means, exposure.missing, exposure.labels, exposure.sizes, exposure.costs)
+        candidates = Candidates(
+            exposure.means, exposure.missing, exposure.labels, exposure.sizes, exposure.costs, exposure.trees
+        )
         encoding = self.planned.encoding.of_values
         values = encoding.standardize(encoding.offsets_of(self.ticks), self.missing)
         return candidates.link(values, exposure.groups)[1]

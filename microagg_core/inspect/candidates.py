@@ -7,6 +7,7 @@ the same answers, as tests say.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.data.tables.ordering import ascending_order
+from microagg_core.data.trees import CodedTree
 from microagg_core.kernels.scan.mixed_links import weigh_nearest_of_codes
 from microagg_core.kernels.scan.remaining import weigh_nearest
 from microagg_core.kernels.values import Values
@@ -31,13 +33,30 @@ class Candidates:
     """The released combinations as somebody sees them who knows some of the quasi-identifiers.
 
     Of each: means, and which are missing; the number of its label; and its size. Where ``costs`` has one, an attribute
-    holds codes of categories, and two that differ are so far apart, squared.
+    holds codes of categories, and two that differ are so far apart, squared. Where ``trees`` has one, parents of these
+    are codes too: who knows a value takes it for no mismatch that a parent of it is released.
     """
 
-    def __init__(self, means: Floats, missing: Bools, labels: Ints, sizes: Ints, costs: Floats | None = None) -> None:
+    def __init__(
+        self,
+        means: Floats,
+        missing: Bools,
+        labels: Ints,
+        sizes: Ints,
+        costs: Floats | None = None,
+        trees: Sequence[CodedTree | None] = (),
+    ) -> None:
         self._missing, self._sizes = missing, sizes
-        self._costs = costs if costs is not None and costs.any() else None
-        self._points = np.where(missing, 0.0, means) if missing.any() else means
+        points = np.where(missing, 0.0, means) if missing.any() else means
+        self._trees_of_codes = [
+            (j, tree, np.unique(tree.level[points[:, j].astype(np.int64)]))
+            for j, tree in enumerate(trees)
+            if tree is not None and len(points)
+        ]
+        self._points = self._by_level(points, is_released=True)
+        self._costs = None
+        if costs is not None and costs.any():
+            self._costs = np.append(costs, [costs[j] for j, _, levels in self._trees_of_codes for _ in levels[1:]])
         #: Whom they may be: those of the label who miss the same values.
         self._keys = _distinct([labels, *missing.T]) if missing.any() else labels
         self._rivals = np.bincount(self._keys)
@@ -49,7 +68,8 @@ class Candidates:
 
     def link(self, values: Floats, own: Ints) -> tuple[Floats, Floats]:
         """Look for records by what is known of them: the chances that ``own`` combination, and the record, is taken."""
-        keys, values = self._keys[own], np.where(self._missing[own], 0.0, values)
+        keys = self._keys[own]
+        values = self._by_level(np.where(self._missing[own], 0.0, values), is_released=False)
         asked = np.bincount(keys, minlength=len(self._rivals))
         if self._costs is not None:
             return self._link_codes(values, own, self._costs)
@@ -60,6 +80,22 @@ class Candidates:
             rows = np.flatnonzero(few[keys] == is_few)
             hit[rows], weights[rows] = near(values[rows], own[rows])
         return np.where(hit, self._sizes[own] / weights, 0.0), np.where(hit, 1.0 / weights, 0.0)
+
+    def _by_level(self, codes: Floats, *, is_released: bool) -> Floats:
+        """Write codes below parents as a column for each level on which one is released: the parent on that level.
+
+        What is released is nothing on any level but its own. So a value that is known differs from each candidate on
+        all levels but one, and on that one where it is not below it.
+        """
+        columns, more = list(codes.T), []
+        for j, tree, levels in self._trees_of_codes:
+            own = codes[:, j].astype(np.int64)
+            by_level = tree.ancestors[own][:, levels].astype(np.float64)
+            if is_released:
+                by_level[tree.level[own][:, None] != levels] = -1.0
+            columns[j], *others = by_level.T
+            more += others
+        return np.column_stack([*columns, *more]) if self._trees_of_codes else codes
 
     @cached_property
     def _order(self) -> Ints:

@@ -20,6 +20,7 @@ from microagg_core.data.kinds.contract import Claim
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.hashing import hash_rows, one_array
 from microagg_core.data.tables.ordering import as_key, combinations
+from microagg_core.data.trees import CodedTree
 from microagg_core.inspect.candidates import Candidates
 from microagg_core.inspect.distributions import Distribution, GroupValues, codes_of
 from microagg_core.inspect.kanonymity import units_of_groups
@@ -98,6 +99,8 @@ class Exposure:
     seed: int = 0
     #: What a mismatch costs on the scale of distances, squared, where a quasi-identifier holds codes; None: none does.
     costs: Floats | None = None
+    #: And the parents of codes that may be released, by quasi-identifier; empty: there are none.
+    trees: tuple[CodedTree | None, ...] = ()
 
     @cached_property
     def sizes(self) -> Ints:
@@ -141,7 +144,8 @@ class Exposure:
         sought, columns = self._sought[0], list(attributes)
         means, missing = self.means[sought][:, columns], self.missing[sought][:, columns]
         costs = None if self.costs is None else self.costs[columns]
-        return Candidates(means, missing, self.labels[sought], self.sizes[sought], costs)
+        trees = [self.trees[j] for j in columns] if self.trees else ()
+        return Candidates(means, missing, self.labels[sought], self.sizes[sought], costs, trees)
 
     @cached_property
     def all_candidates(self) -> Candidates:
@@ -185,7 +189,8 @@ def expose(
     means = encoding.standardize(offsets, missing)
     values = tuple(_confidential(table, name, distribution) for name, distribution in confidential.items())
     nobody, costs = AskedRecords.nobody(len(names)), encoding.costs
-    exposure = Exposure(names, groups, labels, means, missing, values, nobody, seed=seed, costs=costs)
+    trees = tuple(kind.tree for kind in encoding.kinds)
+    exposure = Exposure(names, groups, labels, means, missing, values, nobody, seed=seed, costs=costs, trees=trees)
     if origins is None:
         return exposure
     rows = np.flatnonzero(is_asked(records, asking, seed)) if asking < 1.0 else np.arange(len(records))

@@ -330,7 +330,7 @@ def _attributes(
 def _categories(statistics: LossStatistics, j: int, kind: Kind, came: Moments, after: Moments) -> _Looked:
     """Publish how many records have another category, how far away, and what that did to the shares of categories.
 
-    A group moves the shares by as many records as have another category in it, at most.
+    A group moves the shares by as many records as get another category in it, or a parent of theirs, at most.
     """
     n, changed = max(float(statistics.before.n[j, j]), 1.0), _dominated(statistics.changed, j)
     lacking = percent(changed.lacking, n)
@@ -341,7 +341,8 @@ def _categories(statistics: LossStatistics, j: int, kind: Kind, came: Moments, a
         of_ranks = 100.0 * came.deviation / 2.0 / n / n
         return {**looked, "rank_displacement": hiding(moved.total * of_ranks, moved.lacking * of_ranks)}
     apart = sum(abs(a - b) for a, b in zip_longest(came.counts, after.counts, fillvalue=0))
-    return {**looked, "margins": hiding(percent(apart / 2.0, n), lacking)}
+    moving = percent(_dominated(statistics.moved, j).lacking, n)
+    return {**looked, "margins": hiding(percent(apart / 2.0, n), moving)}
 
 
 def _dominated(sums: Floats, place: int, total: float | None = None) -> Dominated:
@@ -358,8 +359,18 @@ def _as_told(figure: Rounded | None, unit: float, true: Dominated) -> Rounded:
 
 def _with_moments(kind: Kind, attribute: _Attribute, came: Moments, after: Moments) -> AttributeFigures:
     pairs = {"categories": came, "categories_kept": after} if kind.is_coded else {}
-    counted = {name: sum(map(bool, of.counts)) for name, of in pairs.items()}
+    counted: dict[str, float] = {name: sum(map(bool, of.counts[: len(came.counts)])) for name, of in pairs.items()}
+    counted |= _generalized(kind, after)
     return AttributeFigures.model_validate(_moments(kind, after).model_dump() | _given(attribute.figures) | counted)
+
+
+def _generalized(kind: Kind, after: Moments) -> dict[str, float]:
+    """Count what got a parent, and how general records are told on average; readers of the release can do it too."""
+    if kind.tree is None or not after.n:
+        return {}
+    n_values, counts = kind.tree.n_values, np.array(after.counts)
+    shares = {"generalized": counts[n_values:].sum(), "generality": counts @ kind.tree.generality[: len(counts)]}
+    return {name: significant(percent(float(of), after.n)) for name, of in shares.items()}
 
 
 def _moments(kind: Kind, after: Moments) -> AttributeFigures:

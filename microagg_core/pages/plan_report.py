@@ -21,6 +21,7 @@ from microagg_core.release.planned import Planned
 from microagg_core.release.planning import codes_questions, task_bytes
 from microagg_core.release.sizing.forecast import Forecast
 from microagg_core.release.steps.survey import Dominated
+from microagg_core.spec.release import ReleaseSpec
 
 #: Blocks that are named one by one.
 _LARGEST, _CHANGED = 5, 1000
@@ -191,7 +192,7 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
         blocks=plan.n_blocks,
         merged_blocks=int(np.sum(strata.n_keys > 1)),
         labels=strata.labels.num_rows,
-        listing_labels=len(np.unique(strata.label[strata.n_keys > 1])) if spec.blocks.labels == "list" else 0,
+        listing_labels=_listing_labels(spec, strata),
         split_blocks=sum(count_leaves(tree) for tree in plan.trees.values()),
         partitions=plan.n_partitions,
         files=plan.n_files,
@@ -214,6 +215,13 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
         blanked=blanked_cells([kind.name for kind in planned.context.kinds], strata),
         split_rows=int(sum(strata.rows[number] for number in plan.trees)),
     )
+
+
+def _listing_labels(spec: ReleaseSpec, strata: Strata) -> int:
+    """Count labels that list what was merged; where all that was merged has a hierarchy, there is a parent instead."""
+    lists = [spec.hierarchies.get(name) is None for name in spec.roles.blocking]
+    is_listing = np.array([spec.blocks.labels == "list" and any(lists[depth:]) for depth in range(len(lists) + 1)])
+    return len(np.unique(strata.label[(strata.n_keys > 1) & is_listing[strata.depth]]))
 
 
 def joined_values(names: list[str], strata: Strata) -> dict[str, int]:

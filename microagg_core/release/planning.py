@@ -5,6 +5,8 @@ The same is found out of rows in memory, for what a plan of them would be refuse
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +16,7 @@ from microagg_core.blocks.cuts import Tree
 from microagg_core.blocks.plan import BlockPlan, default_max_records, plan_blocks
 from microagg_core.blocks.strata import IDENTIFYING, LEAST_LABELLED, ROWS, Strata, StrataRules, plan_strata
 from microagg_core.data.formats.reading import BATCH_ROWS, InputPart
+from microagg_core.data.hierarchies import Hierarchy
 from microagg_core.errors import DataError
 from microagg_core.group.algorithms import AlgorithmInfo, algorithms
 from microagg_core.inspect.disclosures import Disclosure, in_percent
@@ -96,10 +99,31 @@ def strata_of(
     """Turn counted keys into strata, as the spec wants them, or with another k."""
     released = {field.name: field.type for field in schema.released_schema}
     blocks = spec.blocks
+    names = [column.name for column in schema.blocking]
+    hierarchies = tuple(spec.hierarchies.get(name) for name in names)
+    _refuse_no_leaves(names, keys, hierarchies)
     rules = StrataRules(
-        spec.k if k is None else k, blocks.undersized, blocks.labels, blocks.totals_known, spec.missing == "blank"
+        spec.k if k is None else k,
+        blocks.undersized,
+        blocks.labels,
+        blocks.totals_known,
+        spec.missing == "blank",
+        hierarchies,
     )
     return plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold_until)
+
+
+def _refuse_no_leaves(names: Sequence[str], keys: pa.Table, hierarchies: Sequence[Hierarchy | None]) -> None:
+    """Stop where a blocking column has values that its hierarchy does not have, or has as parents."""
+    for j, (name, hierarchy) in enumerate(zip(names, hierarchies, strict=True)):
+        if hierarchy is None:
+            continue
+        texts = keys[f"b{j}"].cast(pa.string())
+        has_leaf = pc.or_(pc.is_in(texts, value_set=pa.array(hierarchy.leaves, pa.string())), texts.is_null())
+        if n := pc.sum(keys.filter(pc.invert(has_leaf))[ROWS]).as_py():
+            raise DataError(
+                f"blocking column {name!r} has {n} values that are no leaves of its hierarchy; add or correct them"
+            )
 
 
 def make_plan(

@@ -116,10 +116,12 @@ def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
 def _kind(spec: ReleaseSpec, declared: QuasiIdentifier, field: pa.Field) -> Kind:
     """Take a column for what the spec declares it; an ordered dictionary of text for ordinal, where it says nothing."""
     kind, levels, own = declared.kind, declared.levels, levels_of(field)
-    if own is not None and (kind, levels) in ((None, None), ("ordinal", None)):
+    hierarchy = spec.hierarchies.get(field.name)
+    if own is not None and hierarchy is None and (kind, levels) in ((None, None), ("ordinal", None)):
         kind, levels = "ordinal", own or None
     rule = spec.rounding.get(field.name, DEFAULT_ROUNDING)
-    return kind_of(field.name, field.type, rule, kind=kind, levels=levels, importance=declared.weight)
+    said = {"kind": kind, "levels": levels, "importance": declared.weight, "hierarchy": hierarchy}
+    return kind_of(field.name, field.type, rule, **said)
 
 
 def _check_algorithm(spec: ReleaseSpec, kinds: Iterable[Kind]) -> None:

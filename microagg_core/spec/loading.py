@@ -12,8 +12,10 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from microagg_core.data.hierarchies import Hierarchy
 from microagg_core.errors import SpecError
 from microagg_core.model import Loc, Model
+from microagg_core.spec.hierarchies import hierarchy_of_csv
 from microagg_core.spec.marked_yaml import Found, Place, parse
 from microagg_core.spec.problems import follow, in_words, problem
 from microagg_core.spec.release import ReleaseSpec, Roles
@@ -122,7 +124,7 @@ def canonical(spec: ReleaseSpec) -> str:
             "work": {"keep": {"audit_days"}},
         },
     )
-    for name in ("edits", "known"):
+    for name in ("edits", "hierarchies", "known"):
         if not parts[name]:
             del parts[name]
     if spec.series is None:
@@ -142,15 +144,17 @@ def check(tree: Place, folder: str) -> ReleaseSpec | list[Found]:
     (3, 'kk: is not a key the spec knows; did you mean k?')
     """
     raw = tree.plain()
+    unreadable = _read_hierarchies(raw, tree, folder)
     while True:
         _resolve_urls(raw, folder)
         try:
-            return ReleaseSpec.model_validate(raw)
+            spec = ReleaseSpec.model_validate(raw)
+            return unreadable or spec
         except ValidationError as error:
             errors = error.errors(include_url=False, include_input=False)
         if not _take_as_written(raw, tree, errors):
             break
-    problems = [line for error in errors for line in in_words(error, tree)]
+    problems = unreadable + [line for error in errors for line in in_words(error, tree)]
     problems += _hidden_problems(raw, tree, errors)
     return _in_order(problems)
 
@@ -162,7 +166,7 @@ def _in_order(problems: list[Found]) -> list[Found]:
 
 def _text(path_or_url: str) -> str:
     name = shown(path_or_url)
-    data = _bytes(path_or_url, name)
+    data = _spec_bytes(path_or_url, name)
     if len(data) > _MOST_BYTES:
         raise SpecError(f"{name}: is too large for a release spec; name the YAML file, not the data")
     try:
@@ -172,16 +176,11 @@ def _text(path_or_url: str) -> str:
         raise SpecError(f"{name}:{line}: a byte stands here that is not UTF-8 text; save the file as UTF-8") from None
 
 
-def _bytes(path_or_url: str, name: str) -> bytes:
+def _spec_bytes(path_or_url: str, name: str) -> bytes:
     if "::" in path_or_url:
         raise SpecError(f"{name}: a spec is a file or an object of its own, not part of another; copy it out")
-    if not is_local(path_or_url):
-        parent, last = _folder(path_or_url), basename(path_or_url)
-        with Store(parent, follow_links=True).open(last) as file, explaining(path_or_url, "reading"):
-            return file.read(_MOST_BYTES + 1)
     try:
-        with Path(local_path(path_or_url)).open("rb") as file:
-            return file.read(_MOST_BYTES + 1)
+        return _bytes(path_or_url)
     except IsADirectoryError:
         inside = f"{name.rstrip('/')}/release.yaml"
         raise SpecError(f"{name}: is a folder; name the spec file in it, such as {inside}") from None
@@ -189,6 +188,16 @@ def _bytes(path_or_url: str, name: str) -> bytes:
         raise SpecError(f"{name}: there is no such file; {_STARTER}") from None
     except OSError as error:
         raise SpecError(f"{name}: cannot be read ({error.strerror}); check its permissions") from None
+
+
+def _bytes(path_or_url: str) -> bytes:
+    """Read a file, or a little more of it than may be; OSError where it lies on this machine and cannot be read."""
+    if is_local(path_or_url):
+        with Path(local_path(path_or_url)).open("rb") as file:
+            return file.read(_MOST_BYTES + 1)
+    parent, last = _folder(path_or_url), basename(path_or_url)
+    with Store(parent, follow_links=True).open(last) as file, explaining(path_or_url, "reading"):
+        return file.read(_MOST_BYTES + 1)
 
 
 def _folder(path_or_url: str) -> str:
@@ -207,6 +216,37 @@ def _resolve_urls(raw: dict[str, Any], folder: str) -> None:
             holder = holder.get(key) if isinstance(holder, dict) else None
         if isinstance(holder, dict) and isinstance(path := holder.get(name), str) and path:
             holder[name] = resolve(path, folder)
+
+
+def _read_hierarchies(raw: dict[str, Any], tree: Place, folder: str) -> list[Found]:
+    """Put hierarchies in the place of the files that hold them, and list what is wrong with these; codes are text."""
+    given, wrong = raw.get("hierarchies"), list[Found]()
+    if not isinstance(given, dict):
+        return wrong
+    for column, place in tree.children["hierarchies"].children.items():
+        given[column] = place.as_text()
+        if not isinstance(place.value, str) or not place.value:
+            continue
+        read = _hierarchy_of(resolve(place.value, folder))
+        if isinstance(read, list):
+            wrong += [problem(tree, ("hierarchies", column), f"{shown(place.value)}: {why}") for why in read]
+            del given[column]
+        else:
+            given[column] = read
+    return wrong
+
+
+def _hierarchy_of(path_or_url: str) -> Hierarchy | list[str]:
+    try:
+        data = _bytes(path_or_url)
+    except OSError as error:
+        return [f"cannot be read ({error.strerror})"]
+    if len(data) > _MOST_BYTES:
+        return [f"is larger than {_MOST_BYTES:,} bytes, too large for a hierarchy"]
+    try:
+        return hierarchy_of_csv(data.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        return ["is not UTF-8 text; save it as that"]
 
 
 def _take_as_written(raw: dict[str, Any], tree: Place, errors: list[ErrorDetails]) -> bool:

@@ -62,6 +62,14 @@ class Place:
             return [child.plain() for child in self.children.values()]
         return self.value
 
+    def as_text(self) -> Any:
+        """The same with all scalars as they are written; nothing at all is text only as an item of a list."""
+        if isinstance(self.value, dict):
+            return {key: child.as_text() for key, child in self.children.items()}
+        if isinstance(self.value, list):
+            return [child.text or "" if child.value is None else child.as_text() for child in self.children.values()]
+        return self.value if self.value is None or self.text is None else self.text
+
 
 def parse(text: str) -> tuple[Place | None, list[Found]]:
     """Make a tree of a YAML text, and list what is wrong with the text; the tree of nothing is None.

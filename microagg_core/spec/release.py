@@ -25,6 +25,7 @@ from microagg_core.spec.clusters import (
     AnyCluster,
 )
 from microagg_core.spec.edits import Edits, edit_problems
+from microagg_core.spec.hierarchies import AnyHierarchy, hierarchy_problems
 from microagg_core.spec.protect import Protect, protect_problems
 from microagg_core.spec.quasi_identifiers import QuasiIdentifier
 from microagg_core.spec.schedule import Schedule
@@ -321,6 +322,12 @@ class ReleaseSpec(Model):
         "mean as it is, released as float64) or a step in the column's unit; default: for floats one decimal more "
         "than the input's values need, if they have short decimals, else 'type'",
     )
+    hierarchies: dict[ColumnName, AnyHierarchy] = Field(
+        default={},
+        description="nominal quasi-identifier or blocking column -> its values below their parents: a CSV file with "
+        "the columns code, parent and label, or nested mappings and lists; merged blocking values get their least "
+        "common parent, and so do groups where that loses less than their most frequent value",
+    )
     acknowledge: Acknowledge = Acknowledge()
     risk: RiskEffort = Field(
         default="sampled",
@@ -396,6 +403,7 @@ class ReleaseSpec(Model):
         yield from about_problems(parts)
         yield from analysis_problems(parts)
         yield from edit_problems(parts)
+        yield from hierarchy_problems(parts)
         yield from _known_problems(parts)
         if "roles" in parts:
             yield from _column_problems(parts, parts["roles"].role_of())

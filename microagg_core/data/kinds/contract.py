@@ -18,7 +18,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats
+from microagg_core.data.hierarchies import Hierarchy
 from microagg_core.data.tables.hashing import missing_in, one_array
+from microagg_core.data.trees import CodedTree
 from microagg_core.group.metrics.moments import Groups, Moments, Origin, moments_of, offsets_from
 
 Ticks = NDArray[Any]
@@ -29,7 +31,7 @@ Rule = str | float
 #: One decimal more than the input needs for floats, else the column's own type.
 DEFAULT_ROUNDING = "default"
 #: What is kept instead of a rule for a kind that releases no means.
-MODE, MEDIAN = CATEGORY_RULES = ("mode", "median")
+MODE, MEDIAN, MODE_OR_PARENT = CATEGORY_RULES = ("mode", "median", "mode or parent")
 #: Some numbers far from evenly spread, in which the mean of a group is neither a value of it nor its middle.
 EXAMPLES = (0, 0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
 
@@ -47,6 +49,8 @@ class Claim(StrEnum):
     ORDER_KEPT = "order kept"
     #: No value is more frequent in its group than the released one.
     MODE_OF_GROUP = "most frequent of the group"
+    #: It is that, or a parent: the least that all values of the group have in common in the spec's hierarchy.
+    MODE_OR_PARENT = "most frequent of the group, or their least common parent"
     #: At least half of the group have the released value or a lower one, and at most half a lower one.
     MEDIAN_OF_GROUP = "median of the group"
 
@@ -66,6 +70,8 @@ class Declaration:
     #: All values of an ordinal column as text, the lowest first; None: in their own order.
     levels: tuple[str, ...] | None = None
     importance: float = 1.0
+    #: What its values are below, where groups may be released as parents.
+    hierarchy: Hierarchy | None = None
 
 
 UNDECLARED = Declaration()
@@ -123,6 +129,11 @@ class Kind(ABC):
     def is_coded(self) -> bool:
         """Tell whether ticks are codes of categories, which agree or do not: from 0, the most frequent first."""
         return False
+
+    @property
+    def tree(self) -> CodedTree | None:
+        """Parents of codes, which are codes too, where groups may be released as them."""
+        return None
 
     @property
     def is_ranked(self) -> bool:

@@ -55,7 +55,8 @@ class NominalKind(CategoryKind):
 
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
-        return super().takes(arrow_type, declared) or (declared.kind is None and is_text(arrow_type))
+        is_nominal = super().takes(arrow_type, declared) or (declared.kind is None and is_text(arrow_type))
+        return is_nominal and declared.hierarchy is None
 
     @property
     def is_coded(self) -> bool:

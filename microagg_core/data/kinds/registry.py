@@ -158,7 +158,7 @@ class _Trial:
             yield "claims to release values of the group, and does not"
         if Claim.ORDER_KEPT in claims and ordered and (np.diff(self._places(released)[1]) < 0).any():
             yield "claims to keep the order of groups, and does not"
-        if Claim.MODE_OF_GROUP in claims and not self._is_mode(released):
+        if {Claim.MODE_OF_GROUP, Claim.MODE_OR_PARENT} & claims and not self._is_mode(released):
             yield "claims to release the most frequent value of a group, and does not"
         if Claim.MEDIAN_OF_GROUP in claims and not self._is_median(released):
             yield "claims to release the median of a group, and does not"

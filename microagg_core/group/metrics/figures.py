@@ -36,9 +36,9 @@ class AttributeFigures(_Given):
 
     ``l_sse`` and ``variance_kept`` are percentages of the variance; ``mean`` is a text for dates and timestamps, and so
     are quantiles. ``..._before`` is of the input, all else of what is released. Of categories are ``mismatches``,
-    records with another one than they had, in percent of those that have one; ``rank_displacement``, how far released
-    levels are from records' own on average, in percent of all ranks; and ``margins``, half of what all shares of
-    categories changed together, in percent.
+    records with neither the one that they had nor a parent of it, in percent of those that have one;
+    ``rank_displacement``, how far released levels are from records' own on average, in percent of all ranks; and
+    ``margins``, half of what all shares of categories changed together, in percent.
     """
 
     unit: str | None = None
@@ -52,6 +52,10 @@ class AttributeFigures(_Given):
     #: Categories that records had, and those that are released.
     categories: int | None = None
     categories_kept: int | None = None
+    #: Percent of the records that got a parent of their category, and how general records are told on average, in
+    #: percent: a parent of n of the N leaves of its hierarchy is (n - 1) / (N - 1), a category itself 0.
+    generalized: float | None = None
+    generality: float | None = None
     margins: float | None = None
     #: Percent of the records that have a zero, and that have one of the five most frequent other values.
     zeros_before: float | None = None

@@ -100,7 +100,8 @@ class Categories:
 
     A group's squares of such an attribute are about its centre: of ranks their mean; of codes the mean of the corners
     of a simplex, on whose scale two codes that differ are ``costs`` apart, squared. The ``shares`` of a code are those
-    of all records.
+    of all records. What is released may have codes beyond them: parents of what a group's records have, as far from
+    any record as a code that nobody has.
     """
 
     is_coded: Bools
@@ -114,8 +115,12 @@ class Categories:
 
     def squares_from_file(self, j: int, codes: Floats) -> Floats:
         """Compute the squared distance of codes of an attribute from the centre of all records."""
-        shares = np.array(self.shares[j])
-        return np.asarray(self.costs[j] / 2 * (1.0 - 2.0 * shares[codes.astype(np.int64)] + shares @ shares))
+        shares = np.append(self.shares[j], 0.0)
+        own = shares[np.minimum(codes.astype(np.int64), len(shares) - 1)]
+        return np.asarray(self.costs[j] / 2 * (1.0 - 2.0 * own + shares @ shares))
+
+    def is_parent(self, j: int, codes: Floats) -> Bools:
+        return np.asarray(self.is_coded[j] & (codes >= len(self.shares[j])))
 
 
 #: Sums over all attributes: of squared differences, of distances, and of what distances from the file's mean lose.
@@ -166,12 +171,20 @@ class LossStatistics:
 
     @property
     def changed(self) -> Floats:
-        """Return the records of each attribute whose category changed, in the same rows; empty for numbers alone."""
+        """Return the records of each attribute that got neither their own category nor a parent of it, in these rows.
+
+        Empty for numbers alone.
+        """
         return self._sums(4)
+
+    @property
+    def moved(self) -> Floats:
+        """Return the records of each attribute that got another category than their own, be it a parent of it."""
+        return self._sums(5)
 
     def _sums(self, place: int) -> Floats:
         p = len(self.before.n)
-        parts: list[Floats] = np.split(self.by_group, np.cumsum([p, p, _WHOLE, p * (p - 1) // 2]), axis=1)
+        parts: list[Floats] = np.split(self.by_group, np.cumsum([p, p, _WHOLE, p * (p - 1) // 2, p]), axis=1)
         return parts[place]
 
     @classmethod
@@ -253,7 +266,7 @@ def _with_categories(
     group = np.repeat(np.arange(len(groups.sizes)), groups.sizes)
     came, there = before[groups.order], ~missing[groups.order]
     squares, from_file, from_file_after = (came - after[group]) ** 2, came**2, after**2
-    changed = np.zeros_like(squares)
+    changed, moved = np.zeros_like(squares), np.zeros_like(squares)
     for j in categories.are_some.tolist():
         if coded[j]:
             squares[:, j] = categories.costs[j] * squares_of_codes(came[:, j].astype(np.int64), group)
@@ -262,12 +275,13 @@ def _with_categories(
             )
         else:
             squares[:, j] = (came[:, j] - float_means(before[:, j], groups)[group]) ** 2
-        changed[:, j] = came[:, j] != after[group, j]
-    squares, from_file, changed = (np.where(there, of, 0.0) for of in (squares, from_file, changed))
+        moved[:, j] = came[:, j] != after[group, j]
+        changed[:, j] = moved[:, j] * ~categories.is_parent(j, after[:, j])[group]
+    squares, from_file, changed, moved = (np.where(there, of, 0.0) for of in (squares, from_file, changed, moved))
     from_file_after = np.where(there[groups.first], from_file_after, 0.0)
     length, length_after = np.sqrt(from_file.sum(axis=1)), np.sqrt(from_file_after.sum(axis=1))
     lost = np.sqrt(squares.sum(axis=1))
-    own = np.column_stack([squares, squares.sum(axis=1), lost, length - length_after[group], changed])
+    own = np.column_stack([squares, squares.sum(axis=1), lost, length - length_after[group], changed, moved])
     sums = _largest(np.abs(np.add.reduceat(own, groups.first)))
     by_group = numbers.by_group.copy()
     by_group[:, categories.are_some] = sums[:, categories.are_some]

@@ -441,7 +441,7 @@ def combine_survey(spec: ReleaseSpec, surveyed: Pieces, context: Context) -> Sur
 
 def _refuse_numbers_as_text(spec: ReleaseSpec, context: Context, traits: Sequence[Traits]) -> None:
     """Stop where numbers would be taken for categories: a file has them as text, and nobody said what they are."""
-    said = {quasi.name for quasi in spec.roles.quasi_identifiers if quasi.kind is not None}
+    said = {quasi.name for quasi in spec.roles.quasi_identifiers if quasi.kind is not None} | spec.hierarchies.keys()
     for kind, values in zip(context.kinds, traits, strict=True):
         if kind.declared_as == "nominal" and kind.name not in said and are_numbers([value for value, _ in values]):
             raise DataError(

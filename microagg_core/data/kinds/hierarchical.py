@@ -1,0 +1,118 @@
+"""Nominal categories with a hierarchy: a group gets its most frequent value, or the least common parent of its values.
+
+It gets the parent where that loses less. A record loses 1 where the most frequent value is not its own, and under a
+parent what that is more general than a value: of all leaves of the hierarchy but one, the share that lies below it
+besides one, whether it is the record's own value or not. Where both lose the same, the group gets the value. The root
+is as general as 1, so no group gets it. Losses, and what is proved of them, stay those of groups.
+
+The gate knows no groups, only classes: all records of one released combination, which may be those of several groups.
+A value is the most frequent of a class because it is that of each of its groups (see :mod:`.nominal`), whichever of
+them might have had a parent. If each group's least common parent is P, so is that of the class: P has all values of all
+groups below it, and what has all of the class below it has all of any one group, so that it is P or above it. Whether
+the value or the parent loses less is not the gate's to say: in a class that can differ from what it is in each group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from microagg_core.arrays import Bools, Ints
+from microagg_core.data.hierarchies import Hierarchy
+from microagg_core.data.kinds.categories import groups_in_order
+from microagg_core.data.kinds.contract import EXAMPLES, MODE_OR_PARENT, Claim, Declaration, Ticks
+from microagg_core.data.kinds.nominal import NominalKind
+from microagg_core.data.tables.types import is_text
+from microagg_core.data.trees import CodedTree
+from microagg_core.errors import SpecError
+from microagg_core.group.metrics.moments import Groups
+
+#: Examples below the root alone, as text and as whole numbers are written.
+_FLAT = Hierarchy.of((text, "", "") for text in {form for n in EXAMPLES for form in (str(n), f"{n:02}")})
+
+
+@dataclass(frozen=True)
+class HierarchicalKind(NominalKind):
+    """Texts and whole numbers that are leaves of a hierarchy; codes of parents come after those of values.
+
+    >>> jobs = Hierarchy.of([("Craft", "Manual", ""), ("Farming", "Manual", ""), ("Sales", "", ""), ("Trade", "", "")])
+    >>> kind = HierarchicalKind("job", pa.string(), categories=jobs.leaves, counts=(3, 3, 2, 2), hierarchy=jobs)
+    >>> groups = Groups.of(np.array([0, 0, 1, 1, 1, 2, 2]))
+    >>> kind.to_arrow(kind.representatives(np.array([0, 1, 0, 1, 1, 0, 2]), groups)).to_pylist()
+    ['Manual', 'Farming', 'Sales']
+    """
+
+    hierarchy: Hierarchy = _FLAT
+
+    claims: ClassVar[frozenset[Claim]] = frozenset({Claim.MODE_OR_PARENT})
+    released_as: ClassVar[str] = MODE_OR_PARENT
+    released_words: ClassVar[str] = "the most frequent value of the group, or the least common parent of its values"
+    unusable: ClassVar[tuple[str, str]] = ("values that are no leaves of its hierarchy", "add or correct them")
+
+    @classmethod
+    def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
+        is_category = is_text(arrow_type) or pa.types.is_integer(arrow_type)
+        return bool(is_category) and declared.hierarchy is not None
+
+    @classmethod
+    def of(cls, declared: Declaration, arrow_type: pa.DataType) -> HierarchicalKind:
+        hierarchy = declared.hierarchy or _FLAT
+        try:
+            leaves = tuple(pa.array(hierarchy.leaves, pa.string()).cast(arrow_type).to_pylist())
+        except pa.ArrowInvalid:
+            raise SpecError(
+                f"hierarchies: a value below that of {declared.name!r} is no {arrow_type}, as the column's values are; "
+                "write values as the file has them"
+            ) from None
+        return cls(declared.name, arrow_type, declared.rule, declared.importance, leaves, hierarchy=hierarchy)
+
+    @property
+    def is_coded(self) -> bool:
+        return bool(self.counts)
+
+    @property
+    def tree(self) -> CodedTree:
+        return self._tree
+
+    @cached_property
+    def _tree(self) -> CodedTree:
+        return CodedTree.of(self.hierarchy, list(map(str, self.categories)))
+
+    @property
+    def released_type(self) -> pa.DataType:
+        """Text, as parents are."""
+        return self.source_type if is_text(self.source_type) else pa.string()
+
+    @cached_property
+    def _values(self) -> pa.Array:
+        """Values and, once all that the file has are known, parents."""
+        names = map(self.hierarchy.name, self.hierarchy.parents if self.counts else ())
+        return pa.array([*map(str, self.categories), *names], self.released_type)
+
+    def _codes_of(self, array: pa.Array) -> Ints:
+        return super()._codes_of(array.cast(self.released_type))
+
+    def shown(self, tick: float) -> str:
+        return str(self._values[round(tick)])
+
+    def representatives(self, ticks: Ticks, groups: Groups) -> Ticks:
+        mode, parent = super().representatives(ticks, groups), self._least_common(ticks, groups)
+        n_equal = np.add.reduceat((ticks[groups.order] == mode[groups_in_order(groups)]).astype(np.int64), groups.first)
+        # In whole numbers: n g(P) < n - n_equal.
+        leaves = self.tree.leaves
+        is_less = groups.sizes * (leaves[parent] - 1) < (groups.sizes - n_equal) * (leaves.max() - 1)
+        return np.where(is_less, parent, mode)
+
+    def fits(self, before: Ticks, after: Ticks, groups: Groups) -> Bools:
+        """Tell whether each group has a value that it may have, or all of it the least common parent of several."""
+        is_parent = after >= self.tree.n_values
+        may_be = super().fits(before, np.where(is_parent, 0, after), groups)
+        is_least = after[groups.order] == self._least_common(before, groups)[groups_in_order(groups)]
+        return np.where(is_parent[groups.order], is_least, may_be)
+
+    def _least_common(self, ticks: Ticks, groups: Groups) -> Ints:
+        return self.tree.least_common(ticks[groups.order], groups.first)
