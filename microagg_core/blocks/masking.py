@@ -55,6 +55,12 @@ class Protect(Protocol):
     def __call__(self, X: Points, labels: Ints, k: int, *, effort: str | float, seed: int) -> tuple[Ints, Ints]: ...
 
 
+class Mend(Protocol):
+    """Change as few groups as it takes to hold a rule; returns the same array where all hold it."""
+
+    def __call__(self, X: Points, labels: Ints, k: int) -> Ints: ...
+
+
 @dataclass(frozen=True)
 class BlockOutcome:
     """Groups of one block: a group for each record, and the groups' released ticks."""
@@ -88,6 +94,7 @@ def run_block(
     block: int,
     protect: Protect | None = None,
     *,
+    mend: Mend | None = None,
     proving: bool = True,
 ) -> BlockOutcome:
     """Partition one block, refine its groups and average them.
@@ -104,6 +111,7 @@ def run_block(
         missing: the same for all records of a block.
         block: its number makes the block's own seed, with the spec's.
         protect: makes the groups hold what is demanded besides k.
+        mend: does so where few groups break it, once they are refined; with ``protect`` it has nothing to do.
         proving: whether to prove how little any groups could lose; without that, the same groups come sooner.
     """
     start = cpu_seconds()
@@ -121,7 +129,7 @@ def run_block(
         labels, algorithm, tried, certificate = _grouped(spec, Z, measured, seed)
         if not proving and certificate is None:
             certificate = NOTHING
-        labels, refined, bound = _improved(spec, measured, labels, certificate, seed, protect)
+        labels, refined, bound = _improved(spec, measured, labels, certificate, seed, protect, mend)
     representatives = _representatives(encoding, ticks, labels)
     outcome = BlockOutcome(labels, representatives, 0.0, bound.sse, False, algorithm, tried, certificate)
     if refined is not labels:
@@ -140,11 +148,15 @@ def _improved(
     certificate: Certificate | None,
     seed: int,
     protect: Protect | None,
+    mend: Mend | None,
 ) -> tuple[Ints, Ints, Bound]:
     """Refine groups; returns them before and after, the same array where nothing was gained, and a bound of loss."""
     if protect is None:
         refined, bound = refine_with_bound(measured, labels, spec.k, spec.effort, seed, certificate)
-        return labels, refined, bound
+        if mend is None:
+            return labels, refined, bound
+        plain = mend(measured, labels, spec.k)
+        return plain, plain if refined is labels else mend(measured, refined, spec.k), bound
     _, bound = refine_with_bound(measured, labels, spec.k, "off", seed, certificate)
     plain, refined = protect(measured, labels, spec.k, effort=spec.effort, seed=seed)
     return plain, refined, bound
@@ -164,7 +176,7 @@ def _grouped(
 
 
 def _representatives(encoding: Encoding, ticks: list[NDArray[Any]], labels: Ints) -> list[NDArray[Any]]:
-    groups = Groups.of(labels)
+    groups = Groups.of(labels, encoding.weights_of(ticks))
     return [kind.representatives(values, groups) for kind, values in zip(encoding.kinds, ticks, strict=True)]
 
 

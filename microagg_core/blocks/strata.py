@@ -11,15 +11,16 @@ import pyarrow.compute as pc
 
 from microagg_core.arrays import Bools, Ints, UInt64s
 from microagg_core.blocks.labels import LabelForm, label_strata
-from microagg_core.blocks.merging import merge_some
+from microagg_core.blocks.merging import Sizes, merge_some
 from microagg_core.blocks.routes import SUPPRESSED, hash_keys
 from microagg_core.blocks.withholding import CountedKeys, keys_that_go, withhold_enough
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.ordering import distinct_in_order
 from microagg_core.errors import DataError, InternalError
 
-#: The column in which keys have their numbers of records.
-ROWS = "rows"
+#: The column in which keys have their numbers of records; and with survey weights, those of their weight in all and of
+#: their heaviest record's.
+ROWS, WEIGHT, HEAVIEST = "rows", "weight", "heaviest"
 #: A blocking column in which more records than this share have a value of their own makes no blocks.
 IDENTIFYING = 0.5
 #: A handful of firms may well lie in a place each.
@@ -82,27 +83,30 @@ def plan_strata(
 ) -> Strata:
     """Turn counted keys into strata.
 
-    The table of keys has columns ``pattern``, ``b0`` .. (blocking values, typed) and ``rows``, one row a key; and
-    ``waited`` in a night of a series, which may have no stratum at all, and whose keys wait for ``hold_until`` records.
+    The table of keys has columns ``pattern``, ``b0`` .. (blocking values, typed) and ``rows``, one row a key. With
+    survey weights it has ``weight`` and ``heaviest``; a key of whose weight one record has most is as one below k. In
+    a night of a series it has ``waited``; it may have no stratum at all, and its keys wait for ``hold_until`` records.
     """
     k, undersized = rules.k, rules.undersized
     blocking = [one_array(c) for name, c in zip(keys.column_names, keys.columns, strict=True) if name.startswith("b")]
     pattern = np.asarray(keys["pattern"]).astype(np.uint64)
-    rows = np.asarray(keys["rows"]).astype(np.int64)
+    sizes = _sizes(keys)
     codes, values = _codes(pattern, blocking)
     order = np.lexsort(codes.T[::-1])
-    codes, rows, pattern = codes[order], rows[order], pattern[order]
+    codes, sizes, pattern = codes[order], sizes[order], pattern[order]
+    rows = sizes.rows
     is_night = "waited" in keys.column_names
     waited = np.asarray(keys["waited"])[order] if is_night else np.zeros_like(rows)
-    by_itself, merging = keys_that_go(rows, waited, k, hold_until)
-    _refuse_undersized(rows, rules)
+    by_itself, merging = keys_that_go(sizes.counting(k), waited, k, hold_until)
+    _refuse_undersized(sizes, rules)
     if undersized == "merge":
-        merged, depth = merge_some(codes, rows, k, merging, fixed=1)
+        merged, depth = merge_some(codes, sizes, k, merging, fixed=1)
     else:
         merged, depth = np.arange(len(rows)), np.full(len(rows), codes.shape[1])
-    merged_rows = np.bincount(merged, weights=rows, minlength=len(depth)).astype(np.int64)
+    merged_sizes = sizes.of_strata(merged, len(depth))
+    merged_rows = merged_sizes.rows
     goes = np.bincount(merged, weights=by_itself | merging, minlength=len(depth)) > 0
-    reaches = keep = goes & (merged_rows >= k)
+    reaches = keep = goes & ~merged_sizes.too_small(k)
     if not is_night:
         levels = range(codes.shape[1]) if rules.totals_known == "labels" else range(1)
         keep = withhold_enough(CountedKeys(codes, pattern, rows, merged, depth), reaches, k, levels)
@@ -113,7 +117,7 @@ def plan_strata(
         )
     form: LabelForm = rules.labels if undersized == "merge" else "exact"
     label_ids, labels = label_strata(codes, values, merged, depth, keep, form, released_types)
-    strata = _ordered(blocking, order, pattern, merged, merged_rows, keep, depth, label_ids, labels, k, rows)
+    strata = _ordered(blocking, order, pattern, merged, merged_rows, keep, depth, label_ids, labels, k, sizes)
     strata = replace(
         strata,
         added_rows=int(merged_rows[reaches & ~keep].sum()),
@@ -122,12 +126,20 @@ def plan_strata(
     return strata.holding() if is_night else strata
 
 
-def _refuse_undersized(rows: Ints, rules: StrataRules) -> None:
-    n_undersized = int(np.sum(rows < rules.k))
+def _sizes(keys: pa.Table) -> Sizes:
+    rows = np.asarray(keys[ROWS])
+    if WEIGHT not in keys.column_names:
+        return Sizes.of(rows)
+    return Sizes.of(rows, np.asarray(keys[WEIGHT]), np.asarray(keys[HEAVIEST]))
+
+
+def _refuse_undersized(sizes: Sizes, rules: StrataRules) -> None:
+    n_undersized = int(np.sum(sizes.too_small(rules.k)))
     if rules.undersized == "error" and n_undersized:
+        weighed = ", or one with more than half of their weight" if sizes.weight.any() else ""
         raise DataError(
-            f"{n_undersized} of {len(rows)} blocking keys have fewer than k={rules.k} records and blocks.undersized "
-            "is 'error'; use merge or suppress, or coarser blocking columns"
+            f"{n_undersized} of {len(sizes.rows)} blocking keys have fewer than k={rules.k} records{weighed} and "
+            "blocks.undersized is 'error'; use merge or suppress, or coarser blocking columns"
         )
 
 
@@ -160,7 +172,7 @@ def _ordered(
     label_ids: Ints,
     labels: pa.Table,
     k: int,
-    rows: Ints,
+    sizes: Sizes,
 ) -> Strata:
     """Number the kept strata by label and pattern, and index the keys by their hash."""
     pattern_of = np.zeros(len(depth), dtype=np.uint64)
@@ -184,8 +196,8 @@ def _ordered(
         n_keys=np.bincount(merged, minlength=len(depth))[kept],
         labels=labels,
         suppressed_keys=int(withheld.sum()),
-        suppressed_rows=int(rows[withheld].sum()),
-        undersized_keys=int(np.sum(rows < k)),
+        suppressed_rows=int(sizes.rows[withheld].sum()),
+        undersized_keys=int(np.sum(sizes.too_small(k))),
     )
 
 

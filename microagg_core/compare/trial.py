@@ -45,7 +45,7 @@ from microagg_core.plain import PlainFloats
 from microagg_core.release.context import Context
 from microagg_core.release.planned import PLANNED, Planned, load_planned
 from microagg_core.release.step import JsonOutput, Step, Work
-from microagg_core.release.steps.demands import PartitionDemands, protection_of
+from microagg_core.release.steps.demands import PartitionDemands, needs_protection, protection_of
 from microagg_core.release.steps.drawn_rows import DRAFTS, DRAWN_ROWS, Draft, read_drawn_rows
 from microagg_core.release.steps.measuring import proved_figures
 
@@ -142,7 +142,7 @@ TRIALS = JsonOutput("trials", Trial)
 def try_setting(work: Work) -> int:
     """Group the drawn rows by one setting, and measure."""
     planned, trial = load_planned(work), work.load(PLANNED_TRIALS)[work.number]
-    compile_parts(trial.setting.parts(trial.proves, bool(protection_of(planned.context).of_groups)))
+    compile_parts(trial.setting.parts(trial.proves, needs_protection(planned.context)))
     try:
         made = _Trying(work, planned, trial).result()
     except DataError as error:
@@ -198,8 +198,9 @@ class _Trying:
         self.scale = loss_scale(encoding, self._moments() if draft.is_whole else planned.survey.moments)
         self.steady = self.scale.steadied()  # for refinement
         self.demands: PartitionDemands | None = None
-        if self.spec.protect is not None:
-            used = [Distribution.of(self.table[f"c{j}"]) for j in range(len(context.schema.confidential))]
+        if self.spec.protect is not None or context.schema.weight is not None:
+            columns = range(len(context.schema.confidential) if self.spec.protect is not None else 0)
+            used = [Distribution.of(self.table[f"c{j}"]) for j in columns]
             self.demands = PartitionDemands.among(context, self.table, used)
         #: What a sum over a block's records counts in the mean over all records that would be released, block by block.
         self.weights: Floats = np.full(len(self.places), 1.0 / len(place))
@@ -266,9 +267,10 @@ class _Trying:
         """Group a block, or some of its rows, by a seed."""
         spec = self.spec if seed == self.spec.seed else self.spec.model_copy(update={"seed": seed})
         ticks, missing = self._of_slice(rows)
-        protect = self.demands.of_block(rows.start, rows.stop) if self.demands and protecting else None
+        demands = self.demands if protecting else None
+        protect, mend = demands.of_block(rows.start, rows.stop) if demands else (None, None)
         block, encoding = self.draft.blocks[place].block, self.planned.encoding
-        return run_block(spec, encoding, self.steady, ticks, missing, block, protect, proving=proving)
+        return run_block(spec, encoding, self.steady, ticks, missing, block, protect, mend=mend, proving=proving)
 
     def _lost_by(self, seed: int) -> Floats:
         """Compute what blocks lose by another seed."""

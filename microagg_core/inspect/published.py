@@ -246,7 +246,7 @@ def _with_moments(kind: Kind, attribute: _Attribute, after: Moments) -> Attribut
 
 
 def _moments(kind: Kind, after: Moments) -> AttributeFigures:
-    if Claim.MEAN_KEPT not in kind.claims:
+    if Claim.MEAN_KEPT not in kind.claims:  # a weight's moments are those of its logarithm
         return AttributeFigures(unit=kind.unit.name)
     return AttributeFigures(
         unit=kind.unit.name,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from microagg_core.data.formats.writing import released_format
-from microagg_core.data.kinds.contract import CLAIMS_OF_A_MEAN
+from microagg_core.data.kinds.contract import CLAIMS_OF_A_MEAN, Claim, Kind
 from microagg_core.data.places import filled_in
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.figures import Figures
@@ -24,7 +24,7 @@ from microagg_core.spec.release import ReleaseSpec, TimeBudget
 from microagg_core.store.layout import ReleaseLayout, revision_name
 from microagg_core.store.objects import Store
 
-_ROLE_OF = {"quasi_identifiers": "quasi_identifier", "blocking": "blocking", "confidential": "confidential"}
+_ROLE_OF = {"quasi_identifiers": "quasi_identifier"}
 
 
 def release_id(spec: ReleaseSpec, now: datetime.datetime, given: str | None = None) -> str:
@@ -73,8 +73,8 @@ def release_facts(
     whether any are.
     """
     spec, schema, outline = planned.context.spec, planned.context.schema, planned.outline
-    other = (kind for kind in planned.encoding.kinds if kind.claims != CLAIMS_OF_A_MEAN)
-    claims = {kind.name: tuple(sorted(kind.claims)) for kind in other}
+    promised = {kind.name: _claims(kind, schema.weight is not None) for kind in planned.encoding.kinds}
+    claims = {name: tuple(sorted(of)) for name, of in promised.items() if of != CLAIMS_OF_A_MEAN}
     return ReleaseFacts(
         name=spec.name,
         id=identity,
@@ -84,7 +84,7 @@ def release_facts(
         rows=int(outline.rows.sum()) + (carried.rows if carried else 0),
         suppressed=None if carried else "at least k" if outline.suppressed_rows else 0,
         columns=tuple(
-            ColumnEntry(name=c.name, type=str(t), role=_ROLE_OF[c.role], claims=claims.get(c.name))  # type: ignore[arg-type]
+            ColumnEntry(name=c.name, type=str(t), role=_ROLE_OF.get(c.role, c.role), claims=claims.get(c.name))  # type: ignore[arg-type]
             for c, t in zip(schema.released, schema.released_schema.types, strict=True)
         ),
         about=spec.about,
@@ -107,6 +107,13 @@ def release_facts(
         checks=tuple(checks),
         software=software(),
     )
+
+
+def _claims(kind: Kind, is_weighted: bool) -> frozenset[Claim]:
+    """What holds of a released column: with weights it is the weighted mean that is kept."""
+    if not is_weighted or Claim.MEAN_KEPT not in kind.claims:
+        return kind.claims
+    return kind.claims - {Claim.MEAN_KEPT} | {Claim.WEIGHTED_MEAN_KEPT}
 
 
 def staged_parts(work: Store, checked: Sequence[Receipt]) -> list[StagedPart]:

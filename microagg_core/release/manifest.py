@@ -74,14 +74,15 @@ class ColumnEntry(_Model):
     _said_only = frozenset({"claims"})
     name: str = Field(min_length=1)
     type: str = Field(min_length=1)
-    role: Literal["quasi_identifier", "blocking", "confidential"]
+    role: Literal["quasi_identifier", "weight", "blocking", "confidential"]
     #: What holds of a quasi-identifier's values; not there where each is the mean of its group.
     claims: tuple[Claim, ...] | None = None
 
     @property
     def is_mean(self) -> bool:
         """Tell whether its values are means of groups, which keep the mean of all."""
-        return self.role == "quasi_identifier" and (self.claims is None or Claim.MEAN_KEPT in self.claims)
+        kept = {Claim.MEAN_KEPT, Claim.WEIGHTED_MEAN_KEPT}
+        return self.role == "quasi_identifier" and (self.claims is None or not kept.isdisjoint(self.claims))
 
 
 class AlgorithmEntry(_Model):
@@ -266,7 +267,7 @@ class Manifest(ReleaseFacts):
 
         They are kept, since a later version may know more figures; a receiver may want to know all.
         """
-        columns = {column.name for column in self.columns if column.role == "quasi_identifier"}
+        columns = {column.name for column in self.columns if column.role in ("quasi_identifier", "weight")}
         plain = (bool, int, float, str, type(None))
         settings = [*self.algorithm.parameters.values(), *self.rounding.values()]
         n_open = sum(not isinstance(value, plain) for value in settings)

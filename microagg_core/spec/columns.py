@@ -14,13 +14,16 @@ import pyarrow as pa
 
 from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Kind
 from microagg_core.data.kinds.registry import kind_for, kind_of
+from microagg_core.data.kinds.weights import weight_kind
 from microagg_core.data.tables.types import is_bytes, is_nested, is_text
 from microagg_core.errors import DataError, SpecError
 from microagg_core.spec.analyses import formula_columns
 from microagg_core.spec.release import ReleaseSpec
 
 _MARKS = {";": "semicolons", "\t": "tabs", "|": "bars"}
-RELEASED_ROLES = ("quasi_identifiers", "blocking", "confidential")
+#: Roles of columns whose groups get one value, and all that are released.
+AVERAGED_ROLES = ("quasi_identifiers", "weight")
+RELEASED_ROLES = (*AVERAGED_ROLES, "blocking", "confidential")
 MISSING_PATTERN_LIMIT = 62  # patterns of missing values are bits of a 64-bit word
 
 
@@ -48,7 +51,12 @@ class FileSchema:
 
     @cached_property
     def quasi_identifiers(self) -> tuple[Column, ...]:
-        return self._with_role("quasi_identifiers")
+        """Columns of which a group shows one value: the weight is one of them."""
+        return self._with_role(*AVERAGED_ROLES)
+
+    @property
+    def weight(self) -> str | None:
+        return next((column.name for column in self._with_role("weight")), None)
 
     @cached_property
     def confidential(self) -> tuple[Column, ...]:
@@ -82,20 +90,29 @@ def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
             _check_type(column)
     by_name = {c.name: c for c in columns}
     _check_analyses(spec, by_name)
-    if spec.missing == "separate" and len(spec.roles.quasi_identifiers) > MISSING_PATTERN_LIMIT:
+    if spec.missing == "separate" and spec.roles.n_averaged > MISSING_PATTERN_LIMIT:
         raise SpecError(
             f"missing: separate takes at most {MISSING_PATTERN_LIMIT} quasi-identifiers "
-            f"(got {len(spec.roles.quasi_identifiers)}); fill missing values in and set missing: error"
+            f"(got {spec.roles.n_averaged}); fill missing values in and set missing: error"
         )
     released = [c for c in columns if c.role in RELEASED_ROLES]
-    quasi = [c for c in released if c.role == "quasi_identifiers"]
-    kinds = {c.name: kind_of(c.name, c.type, spec.rounding.get(c.name, DEFAULT_ROUNDING)) for c in quasi}
+    quasi = [c for c in released if c.role in AVERAGED_ROLES]
+    kinds = {c.name: _kind_of(spec, c) for c in quasi}
     return FileSchema(
         columns=columns,
         blocking=tuple(by_name[name] for name in spec.roles.blocking),
         kinds=tuple(kinds.values()),
         released_schema=pa.schema([(column.name, _released_type(spec, column, kinds)) for column in released]),
     )
+
+
+def _kind_of(spec: ReleaseSpec, column: Column) -> Kind:
+    if column.role == "weight":
+        return weight_kind(column.name, column.type)
+    # Rounded means would not keep weighted totals.
+    of = kind_for(column.type)
+    otherwise = "none" if spec.roles.weight is not None and of is not None and of.may_be_float else DEFAULT_ROUNDING
+    return kind_of(column.name, column.type, spec.rounding.get(column.name, otherwise))
 
 
 def _check_analyses(spec: ReleaseSpec, columns: dict[str, Column]) -> None:

@@ -142,6 +142,10 @@ class Roles(Model):
     quasi_identifiers: Columns = Field(min_length=1, description="microaggregated together; numeric or dates")
     blocking: Columns = Field(default=(), description="kept exactly (or merged), never averaged; from general to fine")
     confidential: Columns = Field(default=(), description="released as they are")
+    weight: ColumnName | None = Field(
+        default=None,
+        description="one column of survey weights: groups get weighted means and their mean weight, which keeps totals",
+    )
     drop: Columns = Field(default=(), description="not released and not looked at")
 
     @model_validator(mode="before")
@@ -160,7 +164,7 @@ class Roles(Model):
                 (
                     ("to_decide",),
                     f"columns without a role yet: {', '.join(map(repr, names[:20]))}{more}; move each to "
-                    "identifiers, quasi_identifiers, blocking, confidential or drop",
+                    "identifiers, quasi_identifiers, blocking, confidential, weight or drop",
                 )
             ]
         )
@@ -169,14 +173,25 @@ class Roles(Model):
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
         seen: dict[str, str] = {}
         for role in cls.model_fields:
-            for position, column in enumerate(parts.get(role, ())):
+            named = _named(parts.get(role))
+            for position, column in enumerate(named):
                 if column in seen:
                     twice = f"twice in {role}" if seen[column] == role else f"in {seen[column]} and in {role}"
-                    yield (role, position), f"column {column!r} stands {twice}; give it one role"
+                    place = (role,) if role == "weight" else (role, position)
+                    yield place, f"column {column!r} stands {twice}; give it one role"
                 seen.setdefault(column, role)
 
     def role_of(self) -> dict[str, str]:
-        return {column: role for role in type(self).model_fields for column in getattr(self, role)}
+        return {column: role for role in type(self).model_fields for column in _named(getattr(self, role))}
+
+    @property
+    def n_averaged(self) -> int:
+        """Count the columns that make groups: the quasi-identifiers, and the weight."""
+        return len(self.quasi_identifiers) + (self.weight is not None)
+
+
+def _named(columns: Columns | str | None) -> Columns:
+    return (columns,) if isinstance(columns, str) else columns or ()
 
 
 class Blocks(Model):
@@ -375,7 +390,7 @@ class ReleaseSpec(Model):
             yield from _column_problems(parts, parts["roles"].role_of())
         if {"algorithm", "k", "roles"} <= parts.keys():
             info = algorithms()[parts["algorithm"].name]
-            if problem := info.refuses(parts["k"], len(parts["roles"].quasi_identifiers)):
+            if problem := info.refuses(parts["k"], parts["roles"].n_averaged):
                 yield ("algorithm",), problem
         if {"refine", "reproducible", "algorithm"} <= parts.keys() and parts["reproducible"]:
             yield from _clock_problems(parts["refine"], parts["algorithm"])

@@ -37,6 +37,8 @@ class Claim(StrEnum):
 
     #: The mean over all records stays, but for what rounding may move it.
     MEAN_KEPT = "mean kept"
+    #: The same of the weighted mean, in a release with survey weights; no kind claims it by itself.
+    WEIGHTED_MEAN_KEPT = "weighted mean kept"
     #: A released value lies between the least and the greatest of its group, but for a rounding step that was asked.
     WITHIN_RANGE = "within range"
     #: A released value is one that a record of its group has.
@@ -88,6 +90,10 @@ class Kind(ABC):
     is_coded: ClassVar[bool] = False
     #: Whether ticks follow from all values of the file, such as places in a dictionary; see :meth:`more_traits`.
     needs_all_values: ClassVar[bool] = False
+    #: Whether it is the column of survey weights, whose groups get their mean weight, and all else weighted means.
+    is_weight: ClassVar[bool] = False
+    #: Whether the spec may ask for float64, by the rule ``none``.
+    may_be_float: ClassVar[bool] = False
     #: Whether the mean of such a column can be a float, which is what the Python functions give.
     has_float_means: ClassVar[bool] = False
     #: Whether pandas may hold such a column as objects of Python.

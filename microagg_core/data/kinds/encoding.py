@@ -60,6 +60,10 @@ class Encoding:
             ticks.append(values)
         return ticks, missing
 
+    def weights_of(self, ticks: Sequence[Ticks]) -> Floats | None:
+        """Find the survey weights of records among the ticks of their columns; None where there are none."""
+        return next((values for kind, values in zip(self.kinds, ticks, strict=True) if kind.is_weight), None)
+
     def offsets_of(self, ticks: Sequence[Ticks]) -> Floats:
         offsets = np.empty((len(ticks[0]), len(self.kinds)))
         for j, (kind, values, origin) in enumerate(zip(self.kinds, ticks, self.origins, strict=True)):

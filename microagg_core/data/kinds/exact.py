@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import decimal
 from abc import abstractmethod
-from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +22,6 @@ class ExactKind(AveragedKind):
 
     A kind of such columns says which types it takes, what a reader calls them, and what its figures are in.
     """
-
-    #: Whether the spec may ask for float64, by the rule ``none``.
-    may_be_float: ClassVar[bool] = False
 
     @property
     @abstractmethod

@@ -28,13 +28,20 @@ class Means(GateCheck[tuple[Moments, ...]]):
         """Demand the same number of values on both sides, and the same mean where a kind claims that it is kept."""
         wrong = []
         for kind, before, after in zip(promise.kinds, expected, released, strict=True):
-            has_mean = Claim.MEAN_KEPT in kind.claims
+            has_mean = _keeps_mean(promise, kind)
             if before.n != after.n or (has_mean and before.n and not kind.keeps_mean(before, after)):
                 wrong.append(f"the mean of {kind.name!r} is not kept" if has_mean else f"{kind.name!r} lacks values")
         whose = ", of the records that are grouped tonight" if promise.carried else ""
+        if promise.schema.weight is not None:
+            return Check(self.name, not wrong, "; ".join(wrong) or "no quasi-identifier lost or gained values")
         which = "" if all(Claim.MEAN_KEPT in kind.claims for kind in promise.kinds) else " that has one"
         kept = f"the mean of every quasi-identifier{which} is kept{whose}"
         return Check(self.name, not wrong, "; ".join(wrong) or kept)
+
+
+def _keeps_mean(promise: Promise, kind: Kind) -> bool:
+    """Tell whether the plain mean is kept; with weights it is the weighted one, which another check holds."""
+    return Claim.MEAN_KEPT in kind.claims and promise.schema.weight is None
 
 
 def _moments(kind: Kind, column: pa.ChunkedArray) -> Moments:

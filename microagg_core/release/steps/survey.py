@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from microagg_core.arrays import Bools, Ints
+from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.blocks.routes import missing_pattern
-from microagg_core.blocks.strata import ROWS
+from microagg_core.blocks.strata import HEAVIEST, ROWS, WEIGHT
 from microagg_core.data.formats.writing import released_format
 from microagg_core.data.kinds.contract import Kind, Ticks, Traits
 from microagg_core.data.kinds.encoding import Encoding
@@ -195,7 +195,7 @@ class PartSurvey:
         columns = [table[kind.name] for kind in rough.kinds]
         quasi = rough.ticks(columns)
         self._add_quasi_identifiers(columns, *quasi)
-        self._add_keys(table, quasi[1], batch.waited)
+        self._add_keys(table, quasi[1], batch.waited, rough.weights_of(quasi[0]))
         self._add_confidential(batch.whole, quasi if batch.marks is None else None)
 
     def _add_quasi_identifiers(
@@ -210,7 +210,7 @@ class PartSurvey:
             self.not_finite[j] += len(finite) - np.count_nonzero(finite)
             self.missing[j] += np.count_nonzero(missing[:, j])
 
-    def _add_keys(self, table: pa.Table, missing: NDArray[np.bool_], waited: NDArray[np.bool_] | None) -> None:
+    def _add_keys(self, table: pa.Table, missing: Bools, waited: Bools | None, weights: Floats | None) -> None:
         columns = blocking_columns(table, self.context)
         names = ["pattern", *(f"b{i}" for i in range(len(columns)))]
         keys = pa.Table.from_arrays([pa.array(missing_pattern(missing)), *columns], names=names)
@@ -218,6 +218,9 @@ class PartSurvey:
         if waited is not None:
             keys = keys.append_column(WAITED, pa.array(waited.astype(np.int64)))
             sums = [(WAITED, "sum")]
+        if weights is not None:
+            keys = keys.append_column(WEIGHT, pa.array(weights)).append_column(HEAVIEST, pa.array(weights))
+            sums += [(WEIGHT, "sum"), (HEAVIEST, "max")]
         counted = keys.group_by(names, use_threads=False).aggregate([([], "count_all"), *sums])
         for column, name in zip(self.context.schema.blocking, names[1:], strict=True):
             refuse_broken_text(column.name, counted[name])
@@ -377,12 +380,25 @@ def _refuse_values(spec: ReleaseSpec, context: Context, parts: list[dict[str, An
     for j, kind in enumerate(context.kinds):
         for what, count_in in (("infinite", "not_finite"), ("missing", "missing")):
             counts = [p[count_in][j] for p in parts]
-            if sum(counts) == 0 or (what == "missing" and spec.missing == "separate"):
+            may_be_missing = spec.missing == "separate" and not kind.is_weight
+            if sum(counts) == 0 or (what == "missing" and may_be_missing):
                 continue
             part = context.parts[next(i for i, c in enumerate(counts) if c)]
-            cure = "; correct them" if what == "infinite" else "; fill them in, or set missing: separate"
             of_part = partial(_any_of, what, kind)
             place = f"the first in {file_with(part, context, kind.name, of_part)}, part {part.number}"
-            problems.append(f"quasi-identifier {kind.name!r} has {sum(counts)} {what} values ({place}){cure}")
+            problems.append(f"{_problem(kind, what, sum(counts))} ({place}){_cure(kind, what)}")
     if problems:
         raise DataError("\n".join(problems))
+
+
+def _problem(kind: Kind, what: str, count: int) -> str:
+    if not kind.is_weight:
+        return f"quasi-identifier {kind.name!r} has {count} {what} values"
+    are = "missing" if what == "missing" else "not above 0, or infinite"
+    return f"weight {kind.name!r} has {count} values that are {are}"
+
+
+def _cure(kind: Kind, what: str) -> str:
+    if kind.is_weight:
+        return "; every record needs a weight: correct it, or leave such records out"
+    return "; correct them" if what == "infinite" else "; fill them in, or set missing: separate"
