@@ -90,7 +90,7 @@ def plan_strata(
     k, undersized = rules.k, rules.undersized
     blocking = [one_array(c) for name, c in zip(keys.column_names, keys.columns, strict=True) if name.startswith("b")]
     pattern = np.asarray(keys["pattern"]).astype(np.uint64)
-    sizes = _sizes(keys)
+    sizes = sizes_of(keys)
     codes, values = _codes(pattern, blocking)
     order = np.lexsort(codes.T[::-1])
     codes, sizes, pattern = codes[order], sizes[order], pattern[order]
@@ -111,8 +111,9 @@ def plan_strata(
         levels = range(codes.shape[1]) if rules.totals_known == "labels" else range(1)
         keep = withhold_enough(CountedKeys(codes, pattern, rows, merged, depth), reaches, k, levels)
     if not is_night and not keep.any():
+        weighed = " of which none has more than half of the weight" if sizes.weight.any() else ""
         raise DataError(
-            f"no block reaches k={k} records ({int(rows.sum())} records in {len(rows)} blocking keys); "
+            f"no block reaches k={k} records{weighed} ({int(rows.sum())} records in {len(rows)} blocking keys); "
             "use a smaller k, fewer blocking columns, or undersized: merge"
         )
     form: LabelForm = rules.labels if undersized == "merge" else "exact"
@@ -126,7 +127,7 @@ def plan_strata(
     return strata.holding() if is_night else strata
 
 
-def _sizes(keys: pa.Table) -> Sizes:
+def sizes_of(keys: pa.Table) -> Sizes:
     rows = np.asarray(keys[ROWS])
     if WEIGHT not in keys.column_names:
         return Sizes.of(rows)

@@ -25,11 +25,13 @@ from microagg_core.blocks.masking import (
 from microagg_core.compare.drawing import PlannedTrial
 from microagg_core.compiling import compile_parts
 from microagg_core.data.formats.writing import released_format
+from microagg_core.data.kinds.contract import Claim
+from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.slices import RECORD
 from microagg_core.errors import DataError, MicroaggError, sanitized
 from microagg_core.group.bounds import gap_percent
 from microagg_core.group.metrics.losses import percent
-from microagg_core.group.metrics.moments import Moments
+from microagg_core.group.metrics.moments import MOST_OF_WEIGHT, Groups, Moments
 from microagg_core.group.metrics.statistics import LossStatistics, losses_of, significant
 from microagg_core.inspect.candidates import Candidates
 from microagg_core.inspect.contract import share
@@ -61,6 +63,19 @@ class ColumnExpected:
 
     records_certain: float
     by_chance: float | None
+
+
+@dataclass(frozen=True)
+class CostOfWeights:
+    """What it costs that no record has more than half of the weight of its group.
+
+    Of the weighted variance of quasi-identifiers the loss in percent, with the rule and without; and of groups that are
+    made without it, the share that would break it.
+    """
+
+    l_sse: float
+    l_sse_without: float
+    broken_without: float
 
 
 @dataclass(frozen=True)
@@ -102,6 +117,8 @@ class Expected:
     certain: dict[str, ColumnExpected]
     #: Limits of protect: that a release would not keep to, in words.
     broken: tuple[str, ...]
+    #: For the k asked, where records have survey weights.
+    weights: CostOfWeights | None = None
 
 
 @dataclass(frozen=True)
@@ -254,6 +271,7 @@ class _Trying:
             largest=int(exposure.sizes.max()),
             **self._times(seconds),
             **self._risks(exposure),
+            weights=self._cost_of_weights(of_blocks) if draft.k == self.planned.context.spec.k else None,
         )
         if draft.is_whole:
             return Trial(expected, draft=self.trial.draft)
@@ -280,6 +298,24 @@ class _Trying:
             ticks, missing = self._of_slice(rows)
             lost.append(squares_lost(encoding, self.scale, encoding.offsets_of(ticks), outcome.released, missing))
         return np.array(lost)
+
+    def _cost_of_weights(self, released: list[list[NDArray[Any]]]) -> CostOfWeights | None:
+        """Group the drawn blocks once more, the weight neither in the metric nor held by groups, and compare."""
+        if self.planned.context.schema.weight is None:
+            return None
+        free, steady = self.planned.encoding.without_weight(), self.steady.without_weight()
+        lost, squares, broken, n_groups = np.zeros((len(released), 2)), np.zeros(len(released)), 0, 0
+        for i, (place, rows) in enumerate(self._blocks()):
+            ticks, missing = self._of_slice(rows)
+            block = self.draft.blocks[place].block
+            without = run_block(self.spec, free, steady, ticks, missing, block, proving=False)
+            of_block = _Weighed(self.scale.without_weight(), ticks, missing)
+            lost[i], squares[i] = [of_block.lost(made) for made in (released[i], without.released)], of_block.squares
+            shares = Groups.of(without.labels).greatest_shares(of_block.weights)
+            broken, n_groups = broken + int(np.sum(shares > MOST_OF_WEIGHT)), n_groups + len(shares)
+        whole = self._mean(squares)
+        with_rule, without_rule = (significant(percent(self._mean(of), whole), 3) for of in lost.T)
+        return CostOfWeights(with_rule, without_rule, significant(broken / n_groups, 3))
 
     def _load_kernels(self) -> None:
         """Group some rows of the largest block and drop the result, so that no timing includes loading kernels."""
@@ -385,6 +421,27 @@ class _Trying:
         asking = asking_share(spec.risk, table.num_rows, len(encoding.kinds)) if self.draft.is_whole else 1.0
         records = np.asarray(table[RECORD])
         return expose(encoding, shown, (of_label,), confidential, records, origins, asking=asking, seed=spec.seed)
+
+
+class _Weighed:
+    """The quasi-identifiers of a block that have means, with the weights of its records."""
+
+    def __init__(self, scale: Encoding, ticks: list[NDArray[Any]], missing: Bools) -> None:
+        weights = scale.weights_of(ticks)
+        self._scale, self.weights = scale, np.zeros(len(missing)) if weights is None else weights
+        self._without = missing | [Claim.MEAN_KEPT not in kind.claims for kind in scale.kinds]
+        self._z = scale.standardize(scale.offsets_of(ticks), self._without)
+
+    @property
+    def squares(self) -> float:
+        """Weighted squared deviations from the mean of all records."""
+        return float(np.sum(self.weights[:, None] * self._z * self._z))
+
+    def lost(self, released: list[NDArray[Any]]) -> float:
+        columns = zip(self._scale.kinds, released, self._scale.origins, strict=True)
+        after = np.column_stack([kind.released_offsets(ticks, origin) for kind, ticks, origin in columns])
+        gone = self._z - self._scale.standardize(after, self._without)
+        return float(np.sum(self.weights[:, None] * gone * gone))
 
 
 def _by_chance(exposure: Exposure) -> float | None:

@@ -23,7 +23,7 @@ import numpy as np
 
 from microagg_core.arrays import Floats
 from microagg_core.data.kinds.contract import Claim, Kind
-from microagg_core.group.metrics.figures import AttributeFigures, CorrelationChange, Figures
+from microagg_core.group.metrics.figures import AttributeFigures, CorrelationChange, Figures, WeightedFigures
 from microagg_core.group.metrics.losses import percent
 from microagg_core.group.metrics.moments import Moments
 from microagg_core.group.metrics.statistics import (
@@ -33,6 +33,7 @@ from microagg_core.group.metrics.statistics import (
     losses_of,
     significant,
 )
+from microagg_core.inspect.checks.weights import Weighed
 
 #: What all but the two largest groups make of a sum is at least this share of what the largest makes. A reader who
 #: guesses the rest to within a fifth, from the means beside it, is then off by 21 % of the largest. Most sums are of
@@ -130,15 +131,24 @@ def to_digits(value: float, digits: int, direction: str = decimal.ROUND_HALF_EVE
 
 
 def published_figures(
-    statistics: LossStatistics, n_groups: int, kinds: Sequence[Kind], moments: Sequence[Moments], proved: Figures
+    statistics: LossStatistics,
+    n_groups: int,
+    kinds: Sequence[Kind],
+    moments: Sequence[Moments],
+    proved: Figures,
+    weighed: Weighed | None = None,
 ) -> Figures:
-    """Choose the figures that may be published of so many records and groups; ``moments`` are of what is released."""
+    """Choose the figures that may be published of so many records and groups; ``moments`` are of what is released.
+
+    With survey weights, plain variances and correlations from before tell of the plain means of groups, and these
+    beside the weighted ones of single records: neither they nor what they follow from are published.
+    """
     free = statistics.records - n_groups
     if free < _FREE_FOR_TOTALS:
         return figures_of_few(statistics.records)
     figures, why = Figures(records=statistics.records), []
     by_attribute = free >= _FREE_FOR_ATTRIBUTES
-    attributes = _attributes(statistics) if by_attribute else []
+    attributes = _attributes(statistics, has_variances=weighed is None) if by_attribute else []
     totals = _totals(statistics, attributes)
     bound = _bound(statistics, proved, totals)
     figures |= Figures.model_validate(_given(totals)) | _still_proved(proved, bound)
@@ -150,13 +160,38 @@ def published_figures(
         )
         for kind, attribute in zip(kinds, attributes, strict=True):
             looked |= {f"attributes.{kind.name}.{name}": rounded for name, rounded in attribute.figures.items()}
-        changes = _correlations(statistics) if len(kinds) > 1 else {}
+        changes = _correlations(statistics) if len(kinds) > 1 and weighed is None else {}
         if changes:
             figures |= Figures(correlation_change=_change(statistics, changes))
             looked |= {f"correlation_change.{name}": rounded for name, rounded in changes.items()}
     else:
         why.append("figures by attribute: the release is too small for them")
+    if weighed is not None:
+        loss = _weighted_loss(weighed)
+        looked["weighted.l_sse"] = loss
+        figures |= Figures(weighted=_weighted(weighed, kinds, loss))
     return figures | _told(looked, why)
+
+
+def _weighted_loss(weighed: Weighed) -> Rounded | None:
+    """Round the weighted loss until no group shows in it, whatever is known of the others.
+
+    A multiple of the plain loss takes all groups of one weight away from it, and may leave a single one: so the figure
+    has to hide the most that a group makes of either, without any help of others.
+    """
+    squares = weighed.squares
+    lacking = REST_OF_LARGEST * percent(weighed.largest * weighed.most_lost, squares)
+    return hiding(percent(weighed.lost, squares), lacking)
+
+
+def _weighted(weighed: Weighed, kinds: Sequence[Kind], loss: Rounded | None) -> WeightedFigures:
+    """Give the loss, and the weighted means of what is released, which its readers can compute."""
+    weights, means = weighed.weights_of_columns, dict[str, float | str]()
+    for kind, total, weight in zip(kinds, weighed.after.tolist(), weights.tolist(), strict=True):
+        if weight > 0 and Claim.MEAN_KEPT in kind.claims:
+            shown = kind.shown(total / weight)
+            means[kind.name] = shown if isinstance(shown, str) else significant(shown)
+    return WeightedFigures.model_validate({"means": means, **_given({"l_sse": loss})})
 
 
 def figures_of_few(records: int) -> Figures:
@@ -208,7 +243,7 @@ class _Attribute:
     lacking: float
 
 
-def _attributes(statistics: LossStatistics) -> list[_Attribute]:
+def _attributes(statistics: LossStatistics, *, has_variances: bool) -> list[_Attribute]:
     before, losses, attributes = statistics.before, attribute_losses(statistics), []
     for j in range(len(before.n)):
         sst, to_sum = float(before.squares[j, j]), max(float(before.n[j, j]), 1.0) * math.sqrt(2.0)
@@ -219,7 +254,7 @@ def _attributes(statistics: LossStatistics) -> list[_Attribute]:
         kept = None if squares.lacking else hiding(losses["variance_kept"][j], 0.0)
         attributes.append(
             _Attribute(
-                figures={"l_sse": l_sse, "il1s": il1s, "variance_kept": kept},
+                figures={"l_sse": l_sse, "il1s": il1s, **({"variance_kept": kept} if has_variances else {})},
                 sse=_as_told(l_sse, sst / 100.0, squares),
                 absolute=_as_told(il1s, to_sum, differences),
                 is_dominated=squares.lacking > 0,

@@ -12,6 +12,7 @@ import pyarrow as pa
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.data.kinds.contract import Kind, Ticks
 from microagg_core.data.kinds.registry import completed, unrounded_kind
+from microagg_core.data.kinds.weights import weight_kind
 from microagg_core.errors import DataError
 from microagg_core.group.bounds import Certificate
 from microagg_core.group.metrics.moments import Groups, Moments, Origin, middle, standardized, steadied
@@ -60,6 +61,10 @@ class Encoding:
             ticks.append(values)
         return ticks, missing
 
+    def without_weight(self) -> Encoding:
+        """Leave the survey weight out of the metric."""
+        return replace(self, kinds=tuple(replace(k, importance=0.0) if k.is_weight else k for k in self.kinds))
+
     def weights_of(self, ticks: Sequence[Ticks]) -> Floats | None:
         """Find the survey weights of records among the ticks of their columns; None where there are none."""
         return next((values for kind, values in zip(self.kinds, ticks, strict=True) if kind.is_weight), None)
@@ -82,11 +87,15 @@ class Encoding:
     def standardize(self, offsets: Floats, missing: Bools | None = None) -> Floats:
         """Standardize offsets, and leave codes as they are; missing values become 0 and take no part in anything."""
         columns = zip(self.kinds, self.deviations, strict=True)
-        deviations = np.array([1.0 if kind.is_coded else d / math.sqrt(kind.importance) for kind, d in columns])
+        deviations = np.array([1.0 if kind.is_coded else _stretched(d, kind.importance) for kind, d in columns])
         z = standardized(offsets, np.array(self.means), deviations)
         if missing is not None and missing.any():
             z[missing] = 0.0
         return z
+
+
+def _stretched(deviation: float, importance: float) -> float:
+    return deviation / math.sqrt(importance) if importance > 0 else math.inf
 
 
 @dataclass(frozen=True)
@@ -102,14 +111,21 @@ class QuasiIdentifiers:
     encoding: Encoding
 
     @classmethod
-    def of(cls, columns: Mapping[Hashable, pa.Array], *, may_be_missing: bool = False) -> QuasiIdentifiers:
-        """Read columns, by name."""
+    def of(
+        cls, columns: Mapping[Hashable, pa.Array], *, may_be_missing: bool = False, weight: Hashable | None = None
+    ) -> QuasiIdentifiers:
+        """Read columns, by name; one of them may be that of survey weights."""
         kinds, ticks, missing = [], [], []
         for name, array in columns.items():
-            kind = unrounded_kind(name, array.type)
+            kind = unrounded_kind(name, array.type) if name != weight else weight_kind(str(name), array.type)
             if kind.needs_all_values:
                 kind = completed(kind, array)
             values, gaps = kind.ticks(array)
+            if kind.is_weight and (n_wrong := int(np.sum(gaps | ~kind.finite(values)))):
+                raise DataError(
+                    f"weight {name!r} has {n_wrong} values that are missing, infinite or not above 0; every record "
+                    "needs a weight: correct it, or leave such records out"
+                )
             if not kind.finite(values).all():
                 raise DataError(f"quasi-identifier {name!r} has infinite values; remove or replace them first")
             if gaps.any() and not may_be_missing:

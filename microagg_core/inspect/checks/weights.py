@@ -40,8 +40,8 @@ class Weighed:
     before: PlainFloats = field(default_factory=lambda: np.zeros(0))
     after: PlainFloats = field(default_factory=lambda: np.zeros(0))
     farthest: float = 0.0
-    #: On the scale of the metric, over the columns that have means: weights, weighted values and their squares; what
-    #: weighted squares lose, and the most that a group loses if each of its records had the weight 1.
+    #: On the scale of the metric, by column that has a mean: weights, weighted values and their squares; over all of
+    #: them, what weighted squares lose, and the most that a group loses if each of its records had the weight 1.
     sums: PlainFloats = field(default_factory=lambda: np.zeros((0, 3)))
     lost: float = 0.0
     most_lost: float = 0.0
@@ -61,6 +61,11 @@ class Weighed:
             lost=self.lost + other.lost,
             most_lost=max(self.most_lost, other.most_lost),
         )
+
+    @property
+    def weights_of_columns(self) -> Floats:
+        """The weight of the records that have each column; 0 where it has no mean."""
+        return self.sums[:, 0]
 
     @property
     def squares(self) -> float:

@@ -225,12 +225,15 @@ def _package_field(manifest: Manifest, column: ColumnEntry) -> dict[str, Any]:
         rounded = f"; {rounding_words(column, manifest.rounding.get(column.name))}" if column.is_mean else ""
         stands = "mean of a" if column.is_mean else "one value for a"
         field["masking"] = f"{stands} group of at least {manifest.k}{rounded}"
+    if column.role == "weight":
+        field["masking"] = f"mean weight of a group of at least {manifest.k}"
     return _given(field)
 
 
 _NAMESPACE = "ddi:codebook:2_5"
 _MASKED = {
     "quasi_identifier": "Microaggregated: each value is the mean of a group of at least {k} {units}; {rounding}.",
+    "weight": "Microaggregated: each value is the mean weight of a group of at least {k} {units}.",
     "other": "Microaggregated: all records of a group of at least {k} {units} have one value.",
     "blocking": "Kept: groups never mix its values. Values that few share were merged, or their records withheld.",
     "confidential": "Not masked: the value is as it came.",

@@ -43,6 +43,7 @@ _ORDER = (
 def _grouped(manifest: Manifest) -> list[Block]:
     quasi, blocking = in_role(manifest, "quasi_identifier"), in_role(manifest, "blocking")
     within: Text = (" that share ", *names(blocking)) if blocking else ()
+    weight = in_role(manifest, "weight")
     return [
         paragraph(
             "Somebody may know ",
@@ -50,9 +51,10 @@ def _grouped(manifest: Manifest) -> list[Block]:
             " of a person or firm from elsewhere, and look for the record that has them. So records",
             *within,
             f" were put into groups of at least {manifest.k} {units_word(manifest)} that are as alike as possible, and "
-            f"each of these values was replaced by {_replacement(quasi)} (microaggregation). All records of a group "
-            "look the same in them.",
+            f"each of these values was replaced by {_replacement(quasi, bool(weight))} (microaggregation). All records "
+            "of a group look the same in them.",
         ),
+        *(paragraph(Name(column.name), _WEIGHT) for column in weight),
         bullets(*_details(manifest, several=len(quasi) > 1)),
         *([_rounding_table(manifest, means)] if (means := averaged(manifest)) else ()),
     ]
@@ -63,9 +65,15 @@ def averaged(manifest: Manifest) -> tuple[ColumnEntry, ...]:
     return tuple(column for column in manifest.columns if column.is_mean)
 
 
-def _replacement(quasi: tuple[ColumnEntry, ...]) -> str:
+_WEIGHT = (
+    " is the survey weight of each record. It was replaced by the mean weight of its group, in which no record has "
+    "more than half of the weight."
+)
+
+
+def _replacement(quasi: tuple[ColumnEntry, ...], is_weighted: bool) -> str:
     if all(column.is_mean for column in quasi):
-        return "the mean of its group"
+        return "the weighted mean of its group" if is_weighted else "the mean of its group"
     return "one that stands for its group: its mean or, where there is none, what its kind releases"
 
 
@@ -232,7 +240,12 @@ def _holds(manifest: Manifest) -> list[Text]:
     lacking = ", but for the records that are withheld" if manifest.suppressed != 0 else ""
     within: Text = (", and within every combination of ", *blocking) if blocking else ()
     held: list[Text] = []
-    if means:
+    if means and (weight := names(in_role(manifest, "weight"))):
+        kept = f": they are kept, up to rounding{lacking}.{_CARRIED if _is_later(manifest) else ''}"
+        held.append(
+            ("Weighted sums and means of ", *means, " and sums of ", *weight, ", over all records", *within, kept)
+        )
+    elif means:
         carried = _CARRIED if _is_later(manifest) else ""
         kept = f": they are kept, up to rounding{lacking}.{carried}"
         held.append(("Counts, sums and means of ", *means, " over all records", *within, kept))
@@ -259,6 +272,9 @@ _MENDED = " Dividing a variance by the share that is kept, given below, mends it
 def _misleads(manifest: Manifest) -> list[Text]:
     change, several = manifest.losses.correlation_change, len(averaged(manifest)) > 1
     wrong = _misleading_means(manifest, several) if averaged(manifest) else []
+    if wrong and (weight := names(in_role(manifest, "weight"))):
+        unweighted = ("Sums and means of ", *few_names(manifest, "quasi_identifier"), " that leave ", *weight, " out")
+        wrong.append((*unweighted, ": groups have weighted means, so that only weighted figures are kept."))
     if others := tuple(c for c in in_role(manifest, "quasi_identifier") if not c.is_mean):
         wrong.append(("How many records have which values of ", *names(others), ": all of a group have one."))
     if change is not None and several:
@@ -374,6 +390,8 @@ def _total(manifest: Manifest, losses: Figures) -> list[Block]:
     euclid = ""
     if losses.l_e is not None:
         euclid = f" Measured by distances instead of their squares, the loss is {losses.shown('l_e')}."
+    if losses.weighted is not None:
+        euclid += f" Of the weighted variance it is {losses.shown('weighted.l_sse')}."
     return [
         paragraph(
             *(f"{losses.shown('l_sse')} of the variance of ", *names(quasi)),

@@ -42,7 +42,10 @@ def role_words(manifest: Manifest, column: ColumnEntry) -> str:
         )
     if column.role == "confidential":
         return "as it came"
-    return "mean of its group" if column.is_mean else "one value for its group"
+    if column.role == "weight":
+        return "mean weight of its group"
+    weighted = "weighted " if in_role(manifest, "weight") else ""
+    return f"{weighted}mean of its group" if column.is_mean else "one value for its group"
 
 
 def column_words(manifest: Manifest, column: ColumnEntry, *names: str | None) -> str:

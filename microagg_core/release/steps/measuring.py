@@ -16,12 +16,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from microagg_core.data.kinds.contract import Claim
 from microagg_core.errors import MicroaggError, sanitized
 from microagg_core.group.bounds import Certificate, combined, gap_percent
 from microagg_core.group.metrics.figures import CertificateFigures, Figures
+from microagg_core.group.metrics.losses import percent
 from microagg_core.group.metrics.statistics import LossStatistics, losses_of, significant
+from microagg_core.inspect.checks.weights import Weights
 from microagg_core.inspect.gate import Inspected, measures
-from microagg_core.inspect.portrait.contract import Portrait
+from microagg_core.inspect.portrait.contract import Portrait, WeightedTotals
 from microagg_core.inspect.portrait.portrait import Portraying, portrait_of
 from microagg_core.inspect.published import MOST_DIGITS, figures_of_few, figures_of_night, published_figures, to_digits
 from microagg_core.inspect.risk.labels import Labels
@@ -76,7 +79,9 @@ def measure_release(
     blocks = pa.concat_tables(anonymized.read_all(BLOCK_LINES))
     n_groups = int(np.asarray(blocks["groups"]).sum())
     moments = moments_of_released(files.arrivals, len(kinds))
-    figures = published_figures(statistics, n_groups, kinds, moments, proved_figures(statistics, blocks))
+    weighed = files.arrivals.by_key.get(Weights().key) if planned.context.schema.weight is not None else None
+    proved = proved_figures(statistics, blocks)
+    figures = published_figures(statistics, n_groups, kinds, moments, proved, weighed)
     return Measured(of_file(figures), risk, blocks, *_portrait(planned, files, carried, statistics))
 
 
@@ -118,7 +123,22 @@ def combine_portrait(
         left_out.append("survivors are not in it: of them, the series keeps what was released, and not how they came")
     if planned.outline.withheld_rows:
         left_out.append("withheld records are not in it, neither before nor after")
-    return portrait_of(promise_of(planned), noted, statistics, left_out)
+    portrait = portrait_of(promise_of(planned), noted, statistics, left_out)
+    return replace(portrait, weighted=_weighted_totals(planned, files))
+
+
+def _weighted_totals(planned: Planned, files: Inspected) -> WeightedTotals | None:
+    weighed, weight = files.arrivals.by_key.get(Weights().key), planned.context.schema.weight
+    if weight is None or weighed is None or not weighed.off:
+        return None
+    of_columns = zip(planned.context.kinds, weighed.before.tolist(), weighed.after.tolist(), strict=True)
+    totals = tuple(
+        (kind.name, before, after)
+        for kind, before, after in of_columns
+        if kind.is_weight or Claim.MEAN_KEPT in kind.claims
+    )
+    loss = percent(weighed.lost, weighed.squares)
+    return WeightedTotals(weight, totals, weighed.farthest, weighed.largest_share, loss)
 
 
 def proved_figures(statistics: LossStatistics, blocks: pa.Table) -> Figures:
