@@ -41,7 +41,6 @@ from microagg_core.group.bounds import Bound, Certificate
 from microagg_core.group.labels import checked_labels
 from microagg_core.group.metrics.statistics import LossStatistics, attribute_losses, losses_of
 from microagg_core.inspect.protect.groups import BlockDemands, mended_groups
-from microagg_core.release.steps.demands import dominated_words
 from microagg_core.spec.columns import MISSING_PATTERN_LIMIT
 
 
@@ -188,8 +187,7 @@ def _mend(weights: Floats | None, name: Hashable) -> Mend | None:
     if weights is None:
         return None
     demands = BlockDemands((), (), (), weights)
-    if demands.is_dominated:
-        raise DataError(dominated_words(name))
+    demands.refuse_dominated(name, "use fewer or coarser blocking columns, or trim the weight")
     return partial(mended_groups, demands=demands)
 
 

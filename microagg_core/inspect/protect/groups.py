@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from microagg_core.arrays import Bools, Floats, Ints, ShortInts
-from microagg_core.errors import InternalError
+from microagg_core.errors import DataError, InternalError
 from microagg_core.group.costs import EFFORTS, annealing_sweeps
 from microagg_core.group.metrics.losses import group_means
 from microagg_core.group.metrics.moments import MOST_OF_WEIGHT, Groups
@@ -131,12 +131,14 @@ class BlockDemands:
             broken.append(Groups.of(labels).greatest_shares(self.weights) > MOST_OF_WEIGHT)
         return np.asarray(np.any(broken, axis=0))
 
-    @property
-    def is_dominated(self) -> bool:
-        """Tell whether one record has so much of the block's weight that no groups can hold the rule."""
-        if self.weights is None:
-            return False
-        return bool(Groups.of(self._one_group).greatest_shares(self.weights)[0] > MOST_OF_WEIGHT)
+    def refuse_dominated(self, weight: object, cure: str) -> None:
+        """Stop where one record has so much of the block's weight that no groups can hold the rule."""
+        if self.weights is None or Groups.of(self._one_group).greatest_shares(self.weights)[0] <= MOST_OF_WEIGHT:
+            return
+        raise DataError(
+            f"weight {weight!r}: in a block one record has more than half of the weight of all its records, so that "
+            f"the means of its group would be nearly its own; {cure}"
+        )
 
     def impossible(self) -> Demand | None:
         """Find a demand that the block as one group does not hold, so that no groups of it can."""

@@ -81,18 +81,10 @@ class PartitionDemands:
         impossible = demands.impossible()
         if impossible is not None:
             raise DataError(_impossible(impossible, demands))
-        if demands.is_dominated:
-            raise DataError(dominated_words(self.weight))
+        demands.refuse_dominated(self.weight, f"{_FEWER_BLOCKS}, or trim the weight")
         if not demands.demands:
             return None, partial(mended_groups, demands=demands)
         return partial(protected_groups, demands=demands), None
-
-
-def dominated_words(weight: object) -> str:
-    return (
-        f"weight {weight!r}: in a block one record has more than half of the weight of all its records, so that every "
-        f"mean of its group would be its own; {_FEWER_BLOCKS}, or trim the weight"
-    )
 
 
 def _impossible(demand: Demand, demands: BlockDemands) -> str:
