@@ -348,7 +348,9 @@ def _as_begun(spec: ReleaseSpec, schema: FileSchema, state: Generation, past: Pa
             f"series: {spec.name!r} was begun otherwise ({'; '.join(problems)}), and what changes from night to night "
             "tells of single people; set it back, or begin a new series of other people"
         )
-    return spec.model_copy(update={"rounding": dict(begun.rounding)})
+    # A weight has no rounding that a spec could ask for.
+    rounding = {name: rule for name, rule in begun.rounding.items() if name != spec.roles.weight}
+    return spec.model_copy(update={"rounding": rounding})
 
 
 def _night(spec: ReleaseSpec, schema: FileSchema, ledger: Ledger, state: Generation | None, date: str) -> Night:
