@@ -153,6 +153,8 @@ def _kept_exactly(manifest: Manifest) -> list[Block]:
     are, what = ("are", "These columns are") if len(blocking) > 1 else ("is", "This column is")
     kept = f" may be known from elsewhere as well, and {are} kept: records with other values were never put into one "
     start, few = (*names(blocking), f"{kept}group. "), f"fewer than {manifest.k} {units_word(manifest)} have"
+    if in_role(manifest, "weight"):
+        few += ", or of whose weight one has more than half,"
     if manifest.undersized == "suppress":
         return [paragraph(*start, f"Records of a combination that {few} were withheld.")]
     if manifest.undersized != "merge":
