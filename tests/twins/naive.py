@@ -270,3 +270,13 @@ def exhaustive(X: Sequence[Point], k: int) -> Groups:
         return found
 
     return best(frozenset(range(len(X))))[1]
+
+
+def weighted_means(values: Sequence[float], weights: Sequence[float], labels: Sequence[int]) -> list[Fraction]:
+    """Exact weighted means of groups 0..g-1."""
+    means = []
+    for group in range(max(labels) + 1):
+        members = [i for i, label in enumerate(labels) if label == group]
+        above = sum(Fraction(weights[i]) * Fraction(values[i]) for i in members)
+        means.append(above / sum(Fraction(weights[i]) for i in members))
+    return means

@@ -118,6 +118,6 @@ class Portrait:
     pairs: tuple[Pair, ...] = ()
     correlations: Correlations | None = None
     regressions: tuple[Regression, ...] = ()
-    weighted: WeightedTotals | None = None
     #: What is not shown, and why, a sentence each.
     left_out: tuple[str, ...] = ()
+    weighted: WeightedTotals | None = None
