@@ -135,10 +135,8 @@ def microaggregate(
     withheld, with others where they could be computed ("suppress"), or refused ("error"). ``missing="separate"`` gives
     each pattern of missing values blocks of its own. The result is then that of a release of the table without
     rounding, unless that would cut blocks. ``random_state`` is another name for ``seed``; a generator gives its next
-    draw. ``progress`` is called every few seconds with a :class:`Headway`; what it raises ends the work.
-
-    With a column of survey weights named in ``weight`` groups get weighted means and their mean weight, which keeps
-    weighted totals; no record has more than half of the weight of its group.
+    draw. ``progress`` is called every few seconds with a :class:`Headway`; what it raises ends the work. ``weight`` is
+    a column of survey weights: groups get weighted means and their mean weight, which keeps weighted totals.
 
     Raises:
         SpecError: a wrong argument: an unknown or repeated column, algorithm or parameter, or a k too small.
@@ -159,13 +157,21 @@ def microaggregate(
         algorithm=ChosenAlgorithm(algorithm, params),
         standardize=standardize,
         bound=bound,
-        missing=one_of("missing", missing, ("error", "separate")),
-        undersized=one_of("undersized", undersized, ("merge", "suppress", "error")),
-        blocking=chosen_columns(table, "blocking", () if blocking is None else blocking, may_be_none=True),
-        weight=None if weight is None else chosen_columns(table, "weight", [weight])[0],
+        **_of_blocks(table, blocking, undersized, missing, weight),
     )
     with Threads(whole_number("threads", threads, 1)).running(), listening(checked_listener(progress)):
         return _masked(table, quasi_identifiers, options)
+
+
+def _of_blocks(
+    table: Table, blocking: Sequence[Hashable] | None, undersized: str, missing: str, weight: Hashable | None
+) -> dict[str, Any]:
+    return {
+        "missing": one_of("missing", missing, ("error", "separate")),
+        "undersized": one_of("undersized", undersized, ("merge", "suppress", "error")),
+        "blocking": chosen_columns(table, "blocking", () if blocking is None else blocking, may_be_none=True),
+        "weight": None if weight is None else chosen_columns(table, "weight", [weight])[0],
+    }
 
 
 def _masked(table: Table, quasi_identifiers: Sequence[Hashable] | None, options: Options) -> Microaggregated:

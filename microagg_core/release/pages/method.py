@@ -392,7 +392,7 @@ def _total(manifest: Manifest, losses: Figures) -> list[Block]:
     euclid = ""
     if losses.l_e is not None:
         euclid = f" Measured by distances instead of their squares, the loss is {losses.shown('l_e')}."
-    if losses.weighted is not None:
+    if losses.weighted is not None and losses.weighted.l_sse is not None:
         euclid += f" Of the weighted variance it is {losses.shown('weighted.l_sse')}."
     return [
         paragraph(
