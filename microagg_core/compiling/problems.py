@@ -72,7 +72,7 @@ def _anneal() -> None:
         n = max(_FEW, 3 * k)
         refine(_records(n, 2), np.arange(n) % 3, k)
     records = Records.of(_records(_FEW, 2), 5)
-    annealing = Annealing(records.Z, records.near(5), 2, 0)
+    annealing = Annealing(records.points, records.near(5), 2, 0)
     annealing.regions = 2
     annealing.run(np.arange(_FEW) // 2, 1, 1.0, 1, 2)
 

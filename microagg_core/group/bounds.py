@@ -13,7 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from microagg_core.arrays import Floats
+from microagg_core.group.labels import exponent_of
+from microagg_core.group.points import Points
 
 Kind: TypeAlias = Literal["neighbours", "one group", "columns", "factor", "optimum", "blocks", "attributes"]
 
@@ -54,11 +55,10 @@ def rounded_down(value: float, p: int) -> float:
     return value * (1.0 - (p + 512) * 2.0**-51)
 
 
-def in_units_of(X: Floats, Z: Floats, bound: Bound) -> Bound:
-    """Convert a bound for Z, which is X times a power of two, to one for X; never rounded up."""
-    exponent = int(np.frexp(np.abs(X).max())[1]) - int(np.frexp(np.abs(Z).max())[1])
+def in_units_of(points: Points, bound: Bound) -> Bound:
+    """Convert a bound for a scaled copy of the points to one for them; never rounded up."""
     with np.errstate(over="ignore", under="ignore"):
-        sse = float(np.ldexp(bound.sse, 2 * exponent))
+        sse = float(np.ldexp(bound.sse, -2 * exponent_of(points)))
     if sse < sys.float_info.min:
         sse = 0.0
     return Bound(min(sse, sys.float_info.max), bound.kind, bound.facts)

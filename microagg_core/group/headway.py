@@ -13,9 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from microagg_core.arrays import Floats
+from microagg_core.group.points import AnyPoints, Points
 
 #: A person who waits wants to see that something moves; more often nobody reads.
 TELL_EVERY_SECONDS = 5.0
@@ -72,6 +70,7 @@ _current: ContextVar[_Listening | None] = ContextVar("listening", default=None)
 def listening(listener: Listener | None, every: float = TELL_EVERY_SECONDS) -> Iterator[None]:
     """Send progress of work in this block to the listener every so many seconds; None: to the outer listener.
 
+    >>> import numpy as np
     >>> heard = []
     >>> with listening(heard.append, every=0.0), working_on(2):
     ...     Progress("searching", np.array([[-1.0], [1.0]])).report(0.5, share=0.25)
@@ -123,10 +122,10 @@ def _set_current(state: _Listening) -> Iterator[None]:
 
 
 class Progress:
-    """Progress of one loop; ``X`` are the records whose groups it makes, in the units of the losses that it reports."""
+    """Progress of one loop; ``points`` are the records whose groups it makes, as its losses measure them."""
 
-    def __init__(self, doing: str, X: Floats | None = None) -> None:
-        self._doing, self._X, self._total = doing, X, 0.0
+    def __init__(self, doing: str, points: AnyPoints | None = None) -> None:
+        self._doing, self._points, self._total = doing, points, 0.0
         self._listening = _current.get()
 
     def report(self, sse: float | Callable[[], float] | None = None, share: float | None = None) -> None:
@@ -144,7 +143,7 @@ class Progress:
             state.send(self._doing, share)
 
     def _note(self, state: _Listening, sse: float) -> None:
-        if self._total == 0.0 and self._X is not None:
-            self._total = float(np.sum((self._X - self._X.mean(axis=0)) ** 2))
+        if self._total == 0.0 and self._points is not None:
+            self._total = Points.of(self._points).total_squares()
         if self._total > 0.0:
             state.loss = min(state.loss, 100.0 * sse / self._total)

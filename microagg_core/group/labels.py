@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from microagg_core.arrays import Floats, Ints
+from microagg_core.arrays import Ints
 from microagg_core.errors import DataError, InternalError
+from microagg_core.group.points import AnyPoints, Points
+from microagg_core.kernels.values import Values
 
 #: The largest magnitude after scaling is below 2**_EXPONENT: squared distances, of records times as many as 2**50
 #: and summed over a million attributes, stay below 2**1024; what differs by 2**-980 of the largest value counts.
 _EXPONENT = 450
 
 
-def private_copy(X: Floats) -> Floats:
-    """Copy X column by column, scaled by a power of two.
+def exponent_of(points: Points) -> int:
+    """Return the power of two by which a private copy is larger than the points."""
+    X = points.X
+    least, most = X.min(), X.max()
+    if not (np.isfinite(least) and np.isfinite(most)):  # a NaN is both; kernels walk out of their arrays by it
+        raise DataError("the records hold missing or infinite values; remove or replace them first")
+    if not points.are_numbers:
+        numbers = X[:, ~points.is_code]
+        least, most = numbers.min(initial=0.0), max(numbers.max(initial=0.0), math.sqrt(points.costs.max()))
+    largest = max(most, -least)
+    return _EXPONENT - int(np.frexp(largest)[1]) if largest > 0 else 0
+
+
+def private_copy(X: AnyPoints) -> Values:
+    """Copy points as kernels read them, numbers first, scaled by a power of two.
 
     The scaling is exact, so no tie and no order of distances changes, while values up to 1e300 cannot
     overflow when squared and values down to 1e-300 cannot vanish.
@@ -21,18 +38,20 @@ def private_copy(X: Floats) -> Floats:
     Raises:
         DataError: a value is NaN or infinite.
 
-    >>> private_copy(np.array([[3e-300], [1e-300]])).ravel() > 1e100
+    >>> private_copy(np.array([[3e-300], [1e-300]])).X.ravel() > 1e100
     array([ True,  True])
     """
-    copy = np.array(X, dtype=np.float64, order="F")
-    least, most = copy.min(), copy.max()
-    if not (np.isfinite(least) and np.isfinite(most)):  # a NaN is both; kernels walk out of their arrays by it
-        raise DataError("the records hold missing or infinite values; remove or replace them first")
-    largest = max(most, -least)
-    if largest > 0:
-        exponent = int(np.frexp(largest)[1])
-        np.ldexp(copy, _EXPONENT - exponent, out=copy)
-    return copy
+    points = Points.of(X).numbers_first()
+    numbers, exponent = points.n_numbers, exponent_of(points)
+    copy = np.array(points.X.T, order="C")
+    np.ldexp(copy[:numbers], exponent, out=copy[:numbers])
+    return Values(copy, np.ldexp(points.costs[numbers:], 2 * exponent))
+
+
+def points_of(values: Values) -> Points:
+    """Take what kernels read for points again, without a copy."""
+    X, costs = values
+    return Points(X.T, np.append(np.zeros(len(X) - len(costs)), costs))
 
 
 #: Numbers are looked up in a table, unless so many times as many as there are records would be in it.

@@ -50,9 +50,26 @@ class Points:
     def are_numbers(self) -> bool:
         return not self.costs.any()
 
+    @property
+    def n_numbers(self) -> int:
+        return int(np.count_nonzero(~self.is_code))
+
     def numbers(self) -> Floats:
-        """The same distances between numbers: the records themselves, where they are no codes."""
+        """The same distances between numbers alone: the records as they are, where none of them is a code."""
         return self.X if self.are_numbers else self.dense()
+
+    def numbers_first(self) -> Points:
+        """The same points with their codes last; where there are no numbers, zeros come first."""
+        if self.are_numbers:
+            return self
+        order = np.argsort(self.is_code, kind="stable")
+        X, costs = self.X[:, order], self.costs[order]
+        return Points(X, costs) if self.n_numbers else Points(np.c_[np.zeros(len(X)), X], np.append(0.0, costs))
+
+    def scaled(self, exponent: int) -> Points:
+        """Multiply all distances by a power of two; exact."""
+        X = np.where(self.is_code, self.X, np.ldexp(self.X, exponent))
+        return Points(X, np.ldexp(self.costs, 2 * exponent))
 
     def rows(self, records: Ints | slice | Bools) -> Points:
         return replace(self, X=self.X[records])
@@ -60,17 +77,47 @@ class Points:
     def columns(self, which: Ints | Bools) -> Points:
         return Points(np.ascontiguousarray(self.X[:, which]), self.costs[which])
 
+    def squared_distances(self, left: Ints, right: Ints) -> Floats:
+        """Compute the squared distances of pairs of records."""
+        numbers, codes = ~self.is_code, self.is_code
+        a, b = self.X[left], self.X[right]
+        squares: Floats = ((a[:, numbers] - b[:, numbers]) ** 2).sum(axis=1)
+        return squares + (a[:, codes] != b[:, codes]) @ self.costs[codes] if codes.any() else squares
+
+    def total_squares(self) -> float:
+        """Compute the sum of squares about the centroid of all records."""
+        numbers = self.X if self.are_numbers else self.X[:, ~self.is_code]
+        of_numbers = float(np.sum((numbers - numbers.mean(axis=0)) ** 2))
+        if self.are_numbers:
+            return of_numbers
+        return of_numbers + float(self.squares_of_codes(np.zeros(len(self), dtype=np.int64)).sum())
+
+    def squares_of_codes(self, labels: Ints) -> Floats:
+        """Compute of each column of codes (0 of numbers) the sum of squares about the groups' centroids.
+
+        ``labels`` are group numbers from 0. Of m records, n_c with each code, it is half the cost times
+        m - (sum of n_c squared) / m.
+        """
+        squares, sizes = np.zeros(len(self.costs)), np.bincount(labels)
+        for j in np.flatnonzero(self.is_code):
+            codes = self.X[:, j].astype(np.int64)
+            n_codes = int(codes.max()) + 1
+            keys, counts = np.unique(labels * n_codes + codes, return_counts=True)
+            alike = (counts.astype(np.float64) ** 2 / sizes[keys // n_codes]).sum()
+            squares[j] = 0.5 * self.costs[j] * (len(labels) - alike)
+        return squares
+
     def dense(self) -> Floats:
         """The same distances between numbers alone: a column a category, so for few of them, and as the slow twin.
 
-        >>> ((Points(np.array([[0.0], [1.0], [2.0]]), np.array([3.0])).dense()[0] - [0.0, 1.224744871, 0.0]) ** 2).sum()
-        2.9999999994
+        >>> Points(np.array([[0.0], [1.0], [2.0]]), np.array([2.0])).dense().tolist()
+        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
         """
         columns = [
             (self.X[:, [j]] == np.arange(self.X[:, j].max() + 1)) * np.sqrt(cost / 2) if cost > 0 else self.X[:, [j]]
             for j, cost in enumerate(self.costs)
         ]
-        return np.hstack(columns)
+        return np.hstack([np.zeros((len(self), 0)), *columns])
 
 
 AnyPoints: TypeAlias = Floats | Points

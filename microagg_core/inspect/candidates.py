@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.data.tables.ordering import ascending_order
 from microagg_core.kernels.scan.remaining import weigh_nearest
+from microagg_core.kernels.values import Values
 
 #: Distances that differ by less than this share, or by less than this many deviations, are equal.
 SAME = 1e-9
@@ -70,10 +71,11 @@ class Candidates:
     def _compared(self, values: Floats, own: Ints) -> tuple[Bools, Ints]:
         """Compare all: whether the own combination is one of the nearest, and how many records these have."""
         points, sizes, place = self._in_order
+        none = np.zeros(0)
         behind = np.cumsum(self._rivals)
         last = behind[self._keys[own]]
         first = last - self._rivals[self._keys[own]]
-        return weigh_nearest(points, sizes, np.ascontiguousarray(values), first, last, place[own], SAME)
+        return weigh_nearest(Values(points, none), sizes, np.ascontiguousarray(values), first, last, place[own], SAME)
 
     def _grown(self, keys: Bools) -> _Tree:
         name = keys.tobytes()

@@ -86,7 +86,7 @@ def test_an_annealing_in_stretches_is_that_in_one_go(monkeypatch: pytest.MonkeyP
     results = []
     for steps in (1, 400, 10**9):
         monkeypatch.setattr(annealing, "_STEPS_AT_ONCE", steps)
-        results.append(Annealing(records.Z, records.near(10), 4, 5).run(start, 40, 1.0, 2, 3).tolist())
+        results.append(Annealing(records.points, records.near(10), 4, 5).run(start, 40, 1.0, 2, 3).tolist())
     assert results[0] == results[1] == results[2]
 
 
@@ -94,13 +94,13 @@ def test_regions_tell_too(monkeypatch: pytest.MonkeyPatch) -> None:
     records = Records.of(points(2000), 10)
     monkeypatch.setattr(annealing, "region_count", lambda n, k: 3)
     start = np.repeat(np.arange(500), 4)
-    silent = Annealing(records.Z, records.near(10), 4, 5).run(start, 9, 1.0, 2, 0)
+    silent = Annealing(records.points, records.near(10), 4, 5).run(start, 9, 1.0, 2, 0)
     with hearing() as heard, working_on(2000):
-        again = Annealing(records.Z, records.near(10), 4, 5).run(start, 9, 1.0, 2, 0)
+        again = Annealing(records.points, records.near(10), 4, 5).run(start, 9, 1.0, 2, 0)
     assert np.array_equal(again, silent)
     assert [one.share for one in heard] == pytest.approx([1 / 3, 2 / 3, 1])
     told = heard[-1].loss
-    assert told is not None and told == pytest.approx(losses(records.Z, silent).l_sse, rel=1e-6)
+    assert told is not None and told == pytest.approx(losses(records.points.X, silent).l_sse, rel=1e-6)
 
 
 def test_a_callback_from_python_is_told_and_may_end_the_work(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,10 @@ from covering import each
 from microagg_core.group.labels import private_copy
 from microagg_core.kernels.scan.remaining import BLOCK, farthest, nearest, take_group
 from microagg_core.kernels.tools.sums import Pair, add_record, is_less, minus, over, plus, square, total_of, two_sum
+from microagg_core.kernels.values import Values
 
 SHARE = Fraction(1, 2**100)
+NONE = np.zeros(0)
 
 
 def _columns(X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -43,21 +45,21 @@ def test_scans_find_what_sorting_finds(n: int) -> None:
         ids = rng.permutation(n)
         distances = ((points - 1) ** 2).sum(axis=1)
         order = np.lexsort((ids, distances))
-        assert farthest(X, ids, n, 1.0, np.ones(2)) == np.lexsort((ids, -distances))[0]
+        assert farthest(Values(X, NONE), ids, n, np.ones(2)) == np.lexsort((ids, -distances))[0]
         for count in {0, 1, min(n, 7), n}:
-            assert nearest(X, ids, n, np.ones(2), count).tolist() == sorted(order[:count].tolist())
+            assert nearest(Values(X, NONE), ids, n, np.ones(2), count).tolist() == sorted(order[:count].tolist())
 
 
 def test_a_scan_sees_only_what_remains() -> None:
     X, ids, _ = _columns(np.array([[1.0], [2.0], [50.0], [0.0]]))
-    assert farthest(X, ids, 2, 1.0, np.zeros(1)) == 1
-    assert nearest(X, ids, 2, np.zeros(1), 1).tolist() == [0]
+    assert farthest(Values(X, NONE), ids, 2, np.zeros(1)) == 1
+    assert nearest(Values(X, NONE), ids, 2, np.zeros(1), 1).tolist() == [0]
 
 
 def test_a_group_moves_behind_what_remains() -> None:
     values = np.array([[5.0], [0.0], [9.0], [1.0], [6.0]])
     X, ids, where = _columns(values)
-    assert take_group(X, ids, where, 5, 0, 3) == 2
+    assert take_group(Values(X, NONE), ids, where, 5, 0, 3) == 2
     assert set(ids[2:]) == {0, 4, 2} and ids[4] == 0
     assert X[0].tolist() == values[ids, 0].tolist()
     assert ids[where].tolist() == [0, 1, 2, 3, 4]
@@ -66,13 +68,13 @@ def test_a_group_moves_behind_what_remains() -> None:
 @each("magnitude", [5e-324, 1e-300, 1.0, 1e300, np.finfo(np.float64).max])
 def test_scaling_keeps_squares_in_range(magnitude: float) -> None:
     X = np.array([[magnitude, 0.0], [-magnitude, 0.0]])
-    copy = private_copy(X)
+    copy = private_copy(X).X
     largest = copy.max()
     assert 2.0**449 <= largest < 2.0**450
     assert np.frexp(largest)[0] == np.frexp(magnitude)[0], "only the exponent changes"
-    assert copy.T.flags.c_contiguous
+    assert copy.flags.c_contiguous
     assert 0 < ((largest - copy.min()) * 2.0**27) ** 2 < np.inf
-    assert private_copy(np.zeros((3, 2))).tolist() == [[0, 0]] * 3
+    assert private_copy(np.zeros((3, 2))).X.tolist() == [[0] * 3] * 2
 
 
 def exact(pair: Pair) -> Fraction:

@@ -12,8 +12,7 @@ from covering import cover, each, is_whole
 from microagg_core import partition
 from microagg_core.group.labels import checked_labels, private_copy
 from microagg_core.kernels.scan.mdav import peel
-from microagg_core.kernels.scan.variable_groups import closest, mdav_star, v_mdav
-from microagg_core.kernels.tools.sums import total_of
+from microagg_core.kernels.scan.variable_groups import closest, groups_of, mdav_star, v_mdav
 from microagg_core.kernels.tree import mdav, searches
 from microagg_core.kernels.tree.closed_groups import (
     ClosedGroups,
@@ -35,9 +34,10 @@ from microagg_core.kernels.tree.searches import (
 )
 from microagg_core.kernels.tree.shrinking_tree import LEAF, Tree, new_tree, rebuild_if_sparse, remaining, remove
 from microagg_core.kernels.tree.variable_groups import mdav_star_tree, v_mdav_tree
+from microagg_core.kernels.values import Total, Values, total_of_values
 
 Data = Callable[[np.random.Generator, int, int], np.ndarray]
-Kernel = Callable[[np.ndarray, int], np.ndarray]
+Kernel = Callable[[Values, int], np.ndarray]
 
 
 def _correlated(rng: np.random.Generator, n: int, p: int) -> np.ndarray:
@@ -87,13 +87,24 @@ KERNELS: dict[str, tuple[Kernel, Kernel]] = {
 }
 
 
+def _numbers(X: np.ndarray) -> Values:
+    return Values(X, np.zeros(0))
+
+
+def _as_wide(total: Total, categories: list[int]) -> dict[str, np.ndarray]:
+    """Room for the counts of all codes, also of those that are gone."""
+    parts = [total.counts[a:b] for a, b in zip(total.starts, total.starts[1:], strict=False)]
+    counts = np.concatenate([np.pad(part, (0, n - len(part))) for part, n in zip(parts, categories, strict=True)])
+    return {"counts": counts, "starts": np.cumsum([0, *categories])}
+
+
 def _numbered(labels: np.ndarray) -> list[int]:
     return checked_labels(labels, (1, None), "test").tolist()
 
 
 def _assert_alike(kernel: str, X: np.ndarray, k: int) -> None:
     fast, plain = KERNELS[kernel]
-    assert _numbered(fast(private_copy(X).T, k)) == _numbered(plain(private_copy(X).T, k))
+    assert _numbered(fast(private_copy(X), k)) == _numbered(plain(private_copy(X), k))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -123,41 +134,74 @@ def test_the_choice_between_tree_and_scans_changes_nothing(algorithm: str, monke
     assert found[0] == found[1]
 
 
-def _thinned(data: str, seed: int) -> tuple[Tree, Search, np.ndarray, np.ndarray]:
-    """A tree out of which records were taken, a search, the records, and which remain."""
+def _thinned(data: str, seed: int) -> tuple[Tree, Search, Values, np.ndarray]:
+    """A tree out of which records were taken, a search, the records, numbers and codes, and which remain."""
     rng = np.random.default_rng(seed)
     n, p = int(rng.integers(1, 400)), int(rng.integers(1, 21))
     X = np.ascontiguousarray(DATA[data](rng, n, p).T)
-    tree, left = new_tree(X), np.arange(n)
+    costs = rng.integers(1, 9, int(rng.integers(0, 4))).astype(np.float64)
+    codes = [rng.integers(0, rng.choice([2, 5, 90, 5000]), n) for _ in costs]
+    X = np.vstack([X, *codes])
+    tree, left = new_tree(Values(X, costs)), np.arange(n)
     for _ in range(int(rng.integers(0, 30))):
         gone = rng.permutation(left)[: int(rng.integers(0, 20))]
         if len(gone) < len(left):
             remove(tree, gone)
             left = np.setdiff1d(left, gone)
             rebuild_if_sparse(tree)
-    return tree, new_search(p, n), X, left
+    return tree, new_search(tree, n), Values(X, costs), left
 
 
-def _distances(X: np.ndarray, point: np.ndarray, factor: float = 1.0) -> np.ndarray:
+def _distances(X: np.ndarray, costs: np.ndarray, point: np.ndarray) -> np.ndarray:
     """Squared distances, added up attribute by attribute."""
-    total = np.zeros(X.shape[1])
-    for j in range(len(X)):
-        total += (factor * X[j] - point[j]) ** 2
+    total, numbers = np.zeros(X.shape[1]), len(X) - len(costs)
+    for j in range(numbers):
+        total += (X[j] - point[j]) ** 2
+    for row, code, cost in zip(X[numbers:], point[numbers:], costs, strict=True):
+        total += np.where(row != code, cost, 0.0)
     return total
+
+
+def _from_total(X: np.ndarray, costs: np.ndarray, of_numbers: np.ndarray) -> np.ndarray:
+    """Squared distances of so many times each record as there are from the total of all."""
+    numbers, m = len(X) - len(costs), float(X.shape[1])
+    total = _distances(m * X[:numbers], np.zeros(0), of_numbers)
+    for row, cost in zip(X[numbers:].astype(np.int64), costs, strict=True):
+        counts = np.bincount(row).astype(np.float64)
+        total += 0.5 * cost * (m * m - 2.0 * m * counts[row] + (counts**2).sum())
+    return total
+
+
+def _codes_below(tree: Tree, node: int) -> set[tuple[int, int]]:
+    """Words and bits that are set."""
+    return {(word, bit) for word, held in enumerate(tree.held[node].tolist()) for bit in range(64) if held >> bit & 1}
+
+
+def _places(tree: Tree, codes: np.ndarray) -> set[tuple[int, int]]:
+    """Words and bits of codes, up to 64 words a row of them."""
+    return {
+        (int(tree.words[c]) + code // 64 % int(tree.words[c + 1] - tree.words[c]), code % 64)
+        for c, row in enumerate(codes)
+        for code in map(int, row)
+    }
 
 
 @each("data, seed", list(product(DATA, range(10 if is_whole() else 3))))
 def test_searches_in_a_thinned_tree_find_what_sorting_finds(data: str, seed: int) -> None:
     """From records that remain, from records that are gone, and from points far outside; by tree and by scan."""
-    tree, search, X, left = _thinned(data, seed)
+    tree, search, (X, costs), left = _thinned(data, seed)
+    numbers = len(X) - len(costs)
     assert sorted(remaining(tree)) == left.tolist()
     assert (tree.ids[tree.slots[left]] == left).all()
-    assert (tree.boxes[1, 0] == X[:, left].min(axis=1)).all() and (tree.boxes[1, 1] == X[:, left].max(axis=1)).all()
+    assert (tree.boxes[1, 0] == X[:numbers, left].min(axis=1)).all()
+    assert (tree.boxes[1, 1] == X[:numbers, left].max(axis=1)).all()
+    assert _codes_below(tree, 1) == _places(tree, X[numbers:, left])
     assert tree.lowest[1] == left.min()
-    rng, total = np.random.default_rng(seed), X[:, left].sum(axis=1)
-    points = [*X.T[rng.integers(0, X.shape[1], 4)], np.full(len(X), 1e6)]
+    rng, total = np.random.default_rng(seed), total_of_values(Values(np.ascontiguousarray(X[:, left]), costs))
+    far_away = np.append(np.full(numbers, 1e6), X[numbers:, 0])
+    points = [*X.T[rng.integers(0, X.shape[1], 4)], far_away]
     for scans, point in product([0, 99], points):
-        d = _distances(X[:, left], point)
+        d = _distances(X[:, left], costs, point)
         for most in {1, min(5, len(left)), len(left)}:
             search.scans[:], search.point[:] = scans, point
             leaf = int(rng.integers(0, tree.size[0]))
@@ -165,22 +209,28 @@ def test_searches_in_a_thinned_tree_find_what_sorting_finds(data: str, seed: int
             assert search.found[:most].tolist() == left[np.lexsort((left, d))[:most]].tolist()
             assert search.near[:most].tolist() == np.sort(d)[:most].tolist()
         search.scans[:] = scans
-        assert farthest_from_record(tree, search) == left[np.argmax(d)]
-        search.scans[:], search.point[:] = scans, total
-        assert farthest_from_total(tree, search) == left[np.argmax(_distances(X[:, left], total, float(len(left))))]
+        assert farthest_from_record(tree, search, total) == left[np.argmax(d)]
+        search.scans[:] = scans
+        assert (
+            farthest_from_total(tree, search, total) == left[np.argmax(_from_total(X[:, left], costs, total.sums[0]))]
+        )
 
 
 @each("data, batch", cover(DATA, [1, 40]))
 def test_the_order_by_an_old_centroid_finds_the_farthest(data: str, batch: int) -> None:
     """Records leave at random, few or many at a time, so that the centroid moves little or far."""
     rng = np.random.default_rng(batch)
-    X = np.ascontiguousarray(DATA[data](rng, 3000, 3).T)
-    tree, search, left = new_tree(X), new_search(3, 1), np.arange(3000)
-    order = new_order(tree)
+    X = np.vstack([DATA[data](rng, 3000, 3).T, rng.integers(0, 3, 3000), rng.integers(0, 200, 3000)])
+    costs = np.array([1.0, 3.0])
+    tree, left = new_tree(Values(X, costs)), np.arange(3000)
+    search = new_search(tree, 1)
+    total = total_of_values(Values(X, costs))
+    order = new_order(tree, total)
     for _ in range(60):
-        total = X[:, left].sum(axis=1)
+        total = total_of_values(Values(np.ascontiguousarray(X[:, left]), costs))
+        total = total._replace(**_as_wide(total, [3, 200]))
         farthest = farthest_from_centroid(tree, search, order, total)
-        assert farthest == left[np.argmax(_distances(X[:, left], total, float(len(left))))]
+        assert farthest == left[np.argmax(_from_total(X[:, left], costs, total.sums[0]))]
         gone = np.union1d(rng.choice(left, batch - 1, replace=False), [farthest])
         remove(tree, gone)
         left = np.setdiff1d(left, gone)
@@ -188,7 +238,8 @@ def test_the_order_by_an_old_centroid_finds_the_farthest(data: str, batch: int) 
 
 def test_an_empty_tree_gives_nothing() -> None:
     X = np.arange(3.0)[None, :]
-    tree, search = new_tree(X), new_search(1, 2)
+    tree = new_tree(_numbers(X))
+    search = new_search(tree, 2)
     remove(tree, np.arange(3))
     assert find_nearest(tree, search, 0, 2) == 0
 
@@ -196,7 +247,8 @@ def test_an_empty_tree_gives_nothing() -> None:
 def test_a_tree_that_does_not_prune_gives_way_to_scans() -> None:
     """Independent attributes: nearly every leaf may hold a neighbour, so most searches scan."""
     X = np.ascontiguousarray(np.random.default_rng(0).standard_normal((200 * LEAF, 20)).T)
-    tree, search = new_tree(X), new_search(20, 4)
+    tree = new_tree(_numbers(X))
+    search = new_search(tree, 4)
     ordered = []
     for record in range(40):
         search.point[:] = X[:, record]
@@ -205,12 +257,13 @@ def test_a_tree_that_does_not_prune_gives_way_to_scans() -> None:
     assert sorted(set(ordered)) == [8, 24, 56], "a tree that disappoints again is left for longer"
 
 
-def _closed(data: str, seed: int) -> tuple[Search, ClosedGroups, np.ndarray, list[np.ndarray]]:
+def _closed(data: str, seed: int) -> tuple[Tree, ClosedGroups, Values, list[np.ndarray]]:
     """Groups of some records around others, some of them joined later, and records that stay free."""
     rng = np.random.default_rng(seed)
     p, k = int(rng.integers(1, 21)), int(rng.integers(2, 6))
-    X = np.ascontiguousarray(DATA[data](rng, 600, p).T)
-    tree = new_tree(X)
+    costs = np.array([1.0, 4.0])[: seed % 3]
+    X = np.vstack([DATA[data](rng, 600, p).T, *(rng.integers(0, 5, 600) for _ in costs)])
+    tree = new_tree(Values(X, costs))
     groups, order, members = new_closed_groups(tree, k), rng.permutation(600), []
     slots = []
     for i in range(0, 60 * k, k):
@@ -221,42 +274,48 @@ def _closed(data: str, seed: int) -> tuple[Search, ClosedGroups, np.ndarray, lis
         members[group] = np.append(members[group], record)
     for slot, group in zip(slots, members, strict=True):
         for record in group:
-            add_member(groups, slot, X, int(record))
+            add_member(groups, slot, X, costs, int(record))
             hold(groups, slot)
     assert groups.labels[slots].tolist() == list(range(60))
-    return new_search(p, 1), groups, X, members
+    return tree, groups, Values(X, costs), members
 
 
 @each("data, scans", cover(DATA, [0, 99]))
 def test_the_group_that_grows_least_is_found(data: str, scans: int) -> None:
     """The same as by looking at all groups one after the other, to the last bit."""
     for seed in range(5 if is_whole() else 2):
-        search, groups, X, members = _closed(data, seed)
-        totals = np.stack([total_of(X[:, group], 0, len(group))[0] for group in members], axis=1)
-        sizes, lowest = np.array([len(group) for group in members]), np.array([group.min() for group in members])
+        tree, groups, values, members = _closed(data, seed)
+        (X, costs), search = values, new_search(tree, 1)
+        labels = np.full(600, -1)
+        for i, group in enumerate(members):
+            labels[group] = i
+        by_scan = groups_of(values, np.arange(600), labels, 0, len(members))
+        sizes = by_scan.sizes
         for record in range(0, 600, 25):
             search.point[:], groups.state[3] = X[:, record], scans
-            slot, numerator, weight = cheapest_to_join(groups, search, record)
-            label = groups.labels[slot]
-            assert (label, numerator) == closest(X[:, record].copy(), 1.0, totals, sizes, lowest, True)
+            slot, numerator, weight = cheapest_to_join(groups, tree, search, record)
+            label, codes = groups.labels[slot], X[len(X) - len(costs) :]
+            agree = costs @ (codes == codes[:, [record]]) if len(costs) else np.zeros(600)
+            shared = np.array([agree[group].sum() for group in members])
+            assert (label, numerator) == closest(X[:, record].copy(), 1.0, costs.sum(), shared, by_scan, True)
             assert weight == sizes[label] * (sizes[label] + 1.0)
 
 
 @pytest.mark.parametrize("scans", [0, 99])
 def test_of_groups_that_grow_alike_the_one_with_the_lowest_record_is_joined(scans: int) -> None:
     X = np.array([[0.0, 2.0, 0.0, 2.0, 0.0, 2.0, 1.0, 40.0, 41.0, 42.0]])
-    tree = new_tree(X)
-    groups, search = new_closed_groups(tree, 2), new_search(1, 1)
+    tree = new_tree(_numbers(X))
+    groups, search = new_closed_groups(tree, 2), new_search(tree, 1)
     for pair in ([4, 2], [1, 3], [0, 5], [7, 8]):
         slot = new_group(groups, pair[0])
         for record in pair:
-            add_member(groups, slot, X, record)
+            add_member(groups, slot, X, np.zeros(0), record)
         hold(groups, slot)
     # The centroids are 0, 2, 1 and 40.5.
     for record, label in ((4, 0), (3, 1), (6, 2), (9, 3)):
         search.point[:], groups.state[3] = X[:, record], scans
-        assert groups.labels[cheapest_to_join(groups, search, record)[0]] == label
+        assert groups.labels[cheapest_to_join(groups, tree, search, record)[0]] == label
     search.point[:], groups.state[3] = 1.5, scans
-    assert groups.labels[cheapest_to_join(groups, search, 6)[0]] == 2, "0 and 5 are before 1 and 3"
+    assert groups.labels[cheapest_to_join(groups, tree, search, 6)[0]] == 2, "0 and 5 are before 1 and 3"
     search.point[:], groups.state[3] = -5.0, scans
-    assert groups.labels[cheapest_to_join(groups, search, 6)[0]] == 0
+    assert groups.labels[cheapest_to_join(groups, tree, search, 6)[0]] == 0

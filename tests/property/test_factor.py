@@ -15,7 +15,7 @@ from microagg_core.group.factor import Certificate, minimum_factor, optimal_two
 from microagg_core.group.factor.minimum import (
     Duals,
     Graph,
-    Points,
+    Scaled,
     complete_graph,
     cut,
     in_units,
@@ -23,8 +23,8 @@ from microagg_core.group.factor.minimum import (
     neighbour_graph,
     pairs_by_blossoms,
     pairs_by_networkx,
-    points_of,
     prices_of,
+    scaled,
     whole_bound,
 )
 from microagg_core.group.factor.optimal import (
@@ -52,12 +52,12 @@ def solved(graph: Graph) -> tuple[NDArray[np.int64], Duals]:
     return found
 
 
-def light(points: Points, duals: Duals) -> set[tuple[int, int]]:
-    left, right = light_pairs(new_pair_tree(points.rows), prices_of(duals, points.scale), 100_000)
+def light(points: Scaled, duals: Duals) -> set[tuple[int, int]]:
+    left, right = light_pairs(new_pair_tree(points.rows, points.costs), prices_of(duals, points.scale), 100_000)
     return {(min(u, v), max(u, v)) for u, v in zip(left.tolist(), right.tolist(), strict=True)}
 
 
-def light_by_hand(points: Points, duals: Duals) -> set[tuple[int, int]]:
+def light_by_hand(points: Scaled, duals: Duals) -> set[tuple[int, int]]:
     """The pairs whose price is too high, from the statement itself: over all edges of all pairs."""
     n, y = points.n, duals.y.tolist()
     around: list[set[int]] = []
@@ -78,8 +78,8 @@ def light_by_hand(points: Points, duals: Duals) -> set[tuple[int, int]]:
 
 @each("seed", range(4))
 def test_pricing_finds_exactly_the_pairs_that_the_statement_names(seed: int) -> None:
-    points = points_of(uniform(150, 2 + seed, seed + 1))
-    _, duals = solved(neighbour_graph(points, new_pair_tree(points.rows), 2))
+    points = scaled(uniform(150, 2 + seed, seed + 1))
+    _, duals = solved(neighbour_graph(points, new_pair_tree(points.rows, points.costs), 2))
     assert np.any(duals.z > 0)
     by_hand = light_by_hand(points, duals)
     assert by_hand and light(points, duals) == by_hand
@@ -88,7 +88,7 @@ def test_pricing_finds_exactly_the_pairs_that_the_statement_names(seed: int) -> 
 @each("seed", range(4))
 def test_a_pair_of_the_factor_that_is_withheld_is_found(seed: int) -> None:
     """Without one of its pairs the weight grows (the optimum being unique), so pricing must name a pair that helps."""
-    points = points_of(uniform(40, 3, seed))
+    points = scaled(uniform(40, 3, seed))
     graph = complete_graph(points)
     chosen, duals = solved(graph)
     assert light(points, duals) == set()
@@ -102,16 +102,16 @@ def test_a_pair_of_the_factor_that_is_withheld_is_found(seed: int) -> None:
 
 
 def test_pricing_stops_at_its_room() -> None:
-    points = points_of(uniform(200, 2))
-    _, duals = solved(neighbour_graph(points, new_pair_tree(points.rows), 2))
-    left, _ = light_pairs(new_pair_tree(points.rows), prices_of(duals, points.scale), 1)
+    points = scaled(uniform(200, 2))
+    _, duals = solved(neighbour_graph(points, new_pair_tree(points.rows, points.costs), 2))
+    left, _ = light_pairs(new_pair_tree(points.rows, points.costs), prices_of(duals, points.scale), 1)
     assert len(left) == 1
 
 
 def test_a_graph_without_a_factor_is_known_as_such_and_widened() -> None:
     """Twenty records around a hub that is the nearest of each: the hub can serve two of them."""
     X = np.vstack([np.zeros((1, 20)), np.eye(20)])
-    points = points_of(X)
+    points = scaled(X)
     star = points.graph(np.zeros(20, np.int64), np.arange(1, 21))
     assert pairs_by_blossoms(star) is None and pairs_by_networkx(star) is None
     alone = points.graph(np.array([0]), np.array([1]))
@@ -124,7 +124,7 @@ def test_a_graph_without_a_factor_is_known_as_such_and_widened() -> None:
 
 
 def test_a_bound_refuses_duals_that_prove_nothing() -> None:
-    _, duals = solved(complete_graph(points_of(uniform(60, 2))))
+    _, duals = solved(complete_graph(scaled(uniform(60, 2))))
     n = 60
     used = int(np.flatnonzero(duals.z)[0])
     wrong_sign = duals.y.copy()
@@ -176,11 +176,11 @@ def test_the_same_input_gives_the_same_groups() -> None:
 @each("factor", [2.0**-900, 2.0**-30, 2.0**480])
 def test_a_scale_of_a_power_of_two_changes_nothing(factor: float) -> None:
     X = uniform(60)
-    plain, scaled = minimum_factor(X), minimum_factor(X * factor)
-    assert np.array_equal(plain.labels, scaled.labels)
-    assert plain.whole_weight == scaled.whole_weight
+    plain, larger = minimum_factor(X), minimum_factor(X * factor)
+    assert np.array_equal(plain.labels, larger.labels)
+    assert plain.whole_weight == larger.whole_weight
     if factor > 2.0**-500:
-        assert scaled.certificate.sse == plain.certificate.sse * factor * factor
+        assert larger.certificate.sse == plain.certificate.sse * factor * factor
 
 
 def test_a_large_mean_does_not_drown_small_differences() -> None:
@@ -191,7 +191,7 @@ def test_a_large_mean_does_not_drown_small_differences() -> None:
 
 
 def test_a_bound_in_units_is_never_above_what_was_proved() -> None:
-    points = points_of(uniform(30))
+    points = scaled(uniform(30))
     whole = minimum_factor(uniform(30), few=0).whole_weight
     value = in_units(points, whole)
     assert value < whole * 2.0**-points.exponent
@@ -230,25 +230,25 @@ def all_groups(n: int) -> NDArray[np.int64]:
 
 @each("slack", [0, 2**46])
 def test_cheap_groups_are_exactly_those_below_their_prices(slack: int) -> None:
-    points = points_of(uniform(40, 2))
+    points = scaled(uniform(40, 2))
     price = np.random.default_rng(3).integers(-(2**44), 2**48, 40)
     groups = all_groups(40)
     gain = np.where(groups >= 0, price[groups], 0).sum(axis=1) - costs(points, groups)
     cheap = gain + slack > 0
     expected = {(*row, by) for row, by in zip(groups[cheap].tolist(), gain[cheap].tolist(), strict=True)}
-    found, excess, are_all = cheap_groups(new_pair_tree(points.rows), price, points.scale, slack, 100_000)
+    found, excess, are_all = cheap_groups(new_pair_tree(points.rows, points.costs), price, points.scale, slack, 100_000)
     rows = np.sort(np.where(found < 0, 40, found), axis=1)
     rows = np.where(rows == 40, -1, rows)
     assert are_all and len(expected) > 10
     assert {(*row, by) for row, by in zip(rows.tolist(), excess.tolist(), strict=True)} == expected
-    assert not cheap_groups(new_pair_tree(points.rows), price, points.scale, slack, 5)[2]
+    assert not cheap_groups(new_pair_tree(points.rows, points.costs), price, points.scale, slack, 5)[2]
 
 
 def test_a_bound_holds_even_where_groups_were_withheld_from_the_relaxation() -> None:
     """Prices of a relaxation that lacks groups are too high; the bound lowers them, and stays below the optimum."""
     X = uniform(60, 2)
-    points, factor = points_of(X), minimum_factor(X)
-    task = RelaxationTask(points, new_pair_tree(points.rows), factor.whole_weight / 60)
+    points, factor = scaled(X), minimum_factor(X)
+    task = RelaxationTask(points, new_pair_tree(points.rows, points.costs), factor.whole_weight / 60)
     poor = relax(task, groups_of(factor.labels), (), 60.0)
     assert poor is not None and len(not_excluded(task, poor, poor.price, 0)[0]) > 0
     best = optimal_two(X)

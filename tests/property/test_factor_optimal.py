@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from covering import each, examples, is_whole
 from microagg_core.group.factor import minimum_factor, optimal_two
-from microagg_core.group.factor.minimum import in_units, points_of
+from microagg_core.group.factor.minimum import in_units, scaled
 from microagg_core.kernels.matching.pair_tree import weights_of
 
 Array = NDArray[np.float64]
@@ -51,10 +51,10 @@ def cheapest(n: int, cost: Callable[[tuple[int, ...]], int]) -> int:
 
 
 def whole_weights(X: Array) -> list[list[int]]:
-    points = points_of(X)
+    points = scaled(X)
     n = len(X)
     left, right = np.repeat(np.arange(n), n), np.tile(np.arange(n), n)
-    table: list[list[int]] = weights_of(points.rows, left, right, points.scale).reshape(n, n).tolist()
+    table: list[list[int]] = weights_of(points.rows, points.costs, left, right, points.scale).reshape(n, n).tolist()
     return table
 
 
@@ -90,7 +90,7 @@ def test_the_best_partition_is_that_of_exhaustive_search(kind: str) -> None:
         W = whole_weights(X)
         least = cheapest(len(X), lambda group, W=W: sse_cost(W, group))  # type: ignore[misc]
         best, factor = optimal_two(X), minimum_factor(X)
-        expected = least / 6 * 2.0 ** -points_of(X).exponent
+        expected = least / 6 * 2.0 ** -scaled(X).exponent
         assert best.sse == pytest.approx(expected, rel=1e-9, abs=1e-12)
         assert best.gap < 1e-9 and best.bound <= best.sse
         assert best.sse <= factor.certificate.sse * (1 + 1e-12)
@@ -128,7 +128,7 @@ def test_records_near_and_far_are_grouped_as_by_exhaustive_search(
     least = cheapest(len(X), lambda group: sse_cost(W, group))
     assert set(map(len, groups)) <= {2, 3}
     assert least <= sum(sse_cost(W, tuple(group)) for group in groups) <= least * (1 + 1e-7)
-    assert best.bound <= in_units(points_of(X), least) / 6
+    assert best.bound <= in_units(scaled(X), least) / 6
 
 
 @each("kind", ["generic", "grid", "duplicates", "clusters"])

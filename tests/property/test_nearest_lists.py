@@ -10,6 +10,9 @@ from covering import cover, each, examples
 from microagg_core.group.refine.neighbours import Records
 from microagg_core.kernels.refinement.nearest_lists import nearest_of_all, nearest_within
 from microagg_core.kernels.tools.threads import Threads
+from microagg_core.kernels.values import Values
+
+NONE = np.zeros(0)
 
 
 def plainly_nearest(X: np.ndarray, most: int) -> np.ndarray:
@@ -23,7 +26,7 @@ def plainly_nearest(X: np.ndarray, most: int) -> np.ndarray:
 def test_nearest_of_all_are_the_nearest(n: int, p: int) -> None:
     X = np.random.default_rng(n).standard_normal((n, p))
     most = min(n, 11)
-    nearest = nearest_of_all(np.ascontiguousarray(X.T), most)
+    nearest = nearest_of_all(Values(np.ascontiguousarray(X.T), NONE), most)
     assert np.array_equal(nearest.near, plainly_nearest(X, most))
     squared = ((X[nearest.near] - X[:, None, :]) ** 2).sum(axis=2)
     assert np.allclose(nearest.squared, squared, rtol=1e-12, atol=0)
@@ -32,14 +35,14 @@ def test_nearest_of_all_are_the_nearest(n: int, p: int) -> None:
 
 def test_equally_near_ones_come_by_number() -> None:
     X = np.arange(9.0)[None, :]
-    assert nearest_of_all(X, 5).near[4].tolist() == [4, 3, 5, 2, 6]
+    assert nearest_of_all(Values(X, NONE), 5).near[4].tolist() == [4, 3, 5, 2, 6]
 
 
 def test_neighbours_do_not_depend_on_the_order_of_records() -> None:
     X = np.random.default_rng(0).integers(0, 5, (300, 3)).astype(np.float64)
     order = np.random.default_rng(1).permutation(300)
     straight, shuffled = Records.of(X, 6), Records.of(X[order], 6)
-    assert np.array_equal(straight.Z, shuffled.Z)
+    assert straight.points.equals(shuffled.points)
     assert np.array_equal(straight.near(6), shuffled.near(6))
 
 
@@ -58,10 +61,10 @@ def test_any_number_of_threads_finds_the_same(n: int, p: int, values: int, seed:
     """Few values make many ties."""
     X = np.random.default_rng(seed).integers(0, values, (p, n)).astype(np.float64)
     most = min(n, 9)
-    alone = nearest_of_all(X, most)
+    alone = nearest_of_all(Values(X, NONE), most)
     for total in (2, 4):
         with Threads(total).running():
-            shared = nearest_of_all(X, most)
+            shared = nearest_of_all(Values(X, NONE), most)
         assert all(np.array_equal(a, b) for a, b in zip(alone, shared, strict=True))
 
 

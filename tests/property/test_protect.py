@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from covering import examples
 from microagg_core.arrays import Floats, Ints
+from microagg_core.group.metrics.losses import sse_of_labels
 from microagg_core.group.refine.neighbours import Records
-from microagg_core.group.refine.refinement import sse_of_labels
 from microagg_core.inspect.demand import Demand
 from microagg_core.inspect.distributions import Distribution, codes_of, distinct_values
 from microagg_core.inspect.protect.groups import (

@@ -15,6 +15,7 @@ from covering import cover, each, examples, is_whole
 from inputs.strategies import matrices
 from microagg_core import algorithms, microaggregate, partition
 from microagg_core.group.metrics.losses import losses, standardize
+from microagg_core.group.points import Points
 from microagg_core.group.refine.refinement import cut_large, refine
 from twins import naive
 
@@ -116,7 +117,7 @@ def test_large_groups_are_cut() -> None:
     X = np.random.default_rng(0).random((1000, 3))
     sizes = np.bincount(refine(X, np.zeros(1000, dtype=np.int64), 4))
     assert sizes.min() >= 4 and sizes.max() < 8
-    halves = np.bincount(cut_large(X, np.zeros(1000, dtype=np.int64), 4))
+    halves = np.bincount(cut_large(Points.of(X), np.zeros(1000, dtype=np.int64), 4))
     assert halves.min() >= 4 and halves.max() < 8
 
 

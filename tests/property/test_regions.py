@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from covering import examples
 from microagg_core import microaggregate, partition
 from microagg_core.group import costs
-from microagg_core.group.metrics.losses import losses
+from microagg_core.group.metrics.losses import losses, sse_of_labels
 from microagg_core.group.refine.annealing import RegionalAnnealing, Regions, Spread
-from microagg_core.group.refine.refinement import refine, sse_of_labels
+from microagg_core.group.refine.refinement import refine
 from microagg_core.kernels.tools.threads import Threads
 
 
@@ -32,7 +32,7 @@ def groups_of(X: np.ndarray, labels: np.ndarray, spare: int) -> Spread:
     centre = np.zeros((len(size), X.shape[1]))
     for a in np.unique(labels):
         size[a + spare], centre[a + spare] = (labels == a).sum(), X[labels == a].mean(axis=0)
-    return Spread(labels + spare, size, centre)
+    return Spread(labels + spare, size, centre, np.zeros((len(size), 0)))
 
 
 @given(st.integers(200, 900), st.integers(1, 4), st.integers(1, 50), st.integers(1, 7), st.integers(0, 9))

@@ -15,6 +15,7 @@ from covering import each, is_whole
 from microagg_core import algorithms, lower_bound, microaggregate, partition
 from microagg_core.group.algorithms.best import best, suitable
 from microagg_core.group.metrics.losses import losses, standardize
+from microagg_core.group.points import Points
 from microagg_core.group.refine.search import CandidateGroups, best_partition, search
 
 
@@ -63,7 +64,7 @@ def test_the_programme_takes_the_best_of_all_partitions_met() -> None:
     """Two heaps, each well grouped in one of two partitions and badly in the other."""
     X = np.array([0, 1, 5, 6, 100, 101, 105, 106.0])[:, None]
     one, other = np.array([0, 0, 1, 1, 2, 3, 2, 3]), np.array([0, 1, 0, 1, 2, 2, 3, 3])
-    candidates = CandidateGroups(X)
+    candidates = CandidateGroups(Points.of(X))
     candidates.add_partition(one)
     assert best_partition(candidates, other).tolist() in ([0, 0, 1, 1, 2, 2, 3, 3], [1, 1, 0, 0, 2, 2, 3, 3])
     assert exact_loss(X, np.unique(best_partition(candidates, other), return_inverse=True)[1]) == 2
@@ -72,10 +73,10 @@ def test_the_programme_takes_the_best_of_all_partitions_met() -> None:
 def test_the_programme_leaves_what_it_cannot_improve() -> None:
     X = np.array([0, 1, 5, 6.0])[:, None]
     labels = np.array([0, 0, 1, 1])
-    candidates = CandidateGroups(X)
+    candidates = CandidateGroups(Points.of(X))
     candidates.add_partition(np.array([0, 1, 0, 1]))
     assert best_partition(candidates, labels) is labels
-    assert best_partition(CandidateGroups(np.zeros((4, 1))), labels) is labels, "no loss can be made less"
+    assert best_partition(CandidateGroups(Points.of(np.zeros((4, 1)))), labels) is labels, "no loss can be made less"
 
 
 def test_the_best_says_what_it_tried() -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints
+from microagg_core.group.algorithms.info import AlgorithmInfo, AnyPoints, Ints, Values
 from microagg_core.group.costs import annealing_sweeps, refinement_bytes, refinement_seconds
-
-if TYPE_CHECKING:
-    from microagg_core.group.points import AnyPoints
 
 #: Algorithms that search or choose themselves are not tried.
 _NOT_TRIED = ("search", "best")
@@ -53,34 +50,37 @@ def best(points: AnyPoints, k: int, *, seed: int = 0) -> tuple[Ints, tuple[Tried
     import numpy as np
 
     from microagg_core.group.headway import Progress
-    from microagg_core.group.labels import private_copy
+    from microagg_core.group.labels import exponent_of
+    from microagg_core.group.metrics.losses import sse_of_labels
     from microagg_core.group.points import Points
     from microagg_core.group.refine.neighbours import Records
-    from microagg_core.group.refine.refinement import neighbour_count, refine_near, sse_of_labels
+    from microagg_core.group.refine.refinement import neighbour_count, refine_near
 
-    X = Points.of(points).numbers()
-    n, p = X.shape
-    records = Records.of(X, neighbour_count(n, k)) if n >= 2 * k else None
-    Z = private_copy(X)
-    # In the units of X; the scaled copy's squares are far larger.
-    unit = float(np.abs(X).max()) / float(np.abs(Z).max()) if np.abs(Z).max() > 0 else 1.0
+    points = Points.of(points)
+    n, p = points.shape
+    records = Records.of(points, neighbour_count(n, k)) if n >= 2 * k else None
+    exponent = exponent_of(points)
+    # Squares of the scaled copy neither overflow nor vanish.
+    Z = points.scaled(exponent)
     kept, least = np.zeros(n, dtype=np.int64), np.inf
     tried: list[Tried] = []
     for info in suitable(n, p, k):
         progress = Progress(f"trying {info.name}", Z)
         for parameters in _VARIANTS.get(info.name, ({},)):
-            labels = info.run(X, k, seed=seed, **parameters)
+            labels = info.run(points, k, seed=seed, **parameters)
             refined = labels if records is None else refine_near(records, labels, k, "fast", seed)
             before, after = sse_of_labels(Z, labels), sse_of_labels(Z, refined)
             progress.report(after)
-            tried.append(Tried(info.name, parameters, before * unit * unit, after * unit * unit))
+            tried.append(Tried(info.name, parameters, *(math.ldexp(sse, -2 * exponent) for sse in (before, after))))
             if after < least:
                 kept, least = refined, after
     return kept, tuple(tried)
 
 
-def groups(X: Floats, k: int, *, seed: int) -> Ints:
-    return best(X, k, seed=seed)[0]
+def groups(values: Values, k: int, *, seed: int) -> Ints:
+    from microagg_core.group.labels import points_of
+
+    return best(points_of(values), k, seed=seed)[0]
 
 
 def _cost_seconds(n: int, p: int, k: int) -> float:

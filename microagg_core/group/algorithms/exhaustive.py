@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 
-from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints
+from microagg_core.group.algorithms.info import AlgorithmInfo, Ints, Values
 
 #: Time triples with each record, and memory doubles: 20 records take seconds and 50 MB.
 MOST_RECORDS = 20
 
 
-def groups(X: Floats, k: int, *, seed: int) -> Ints:
+def groups(values: Values, k: int, *, seed: int) -> Ints:
     from microagg_core.kernels.scan.optimal import exhaustive
 
-    return exhaustive(X.T, k)
+    return exhaustive(values, k)
 
 
 def _cost_seconds(n: int, p: int, k: int) -> float:

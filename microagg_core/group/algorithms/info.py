@@ -19,23 +19,24 @@ from microagg_core.group.costs import (
 )
 
 if TYPE_CHECKING:
-    from microagg_core.arrays import Floats, Ints
+    from microagg_core.arrays import Ints
     from microagg_core.group.bounds import Certificate
     from microagg_core.group.points import AnyPoints
+    from microagg_core.kernels.values import Values
 else:  # for the algorithms' files, which are read without numpy
-    Floats = Ints = AnyPoints = Any
+    Ints = AnyPoints = Values = Any
 
-__all__ = ["AlgorithmInfo", "Floats", "Ints", "Parameter"]
+__all__ = ["AlgorithmInfo", "AnyPoints", "Ints", "Parameter", "Values"]
 
 
-#: What an algorithm's file implements: ``groups(X, k, *, seed, **parameters) -> labels``. X is an (n, p) array
-#: of finite float64 with n >= k. It is the algorithm's own to change, is stored column by column (``X.T`` is
-#: C-contiguous), and was scaled by a power of two so that squared distances neither overflow nor vanish.
+#: What an algorithm's file implements: ``groups(values, k, *, seed, **parameters) -> labels``. The values are n >= k
+#: records as kernels read them, finite, one attribute a row, numbers before codes. They are the algorithm's own to
+#: change, and were scaled by a power of two so that squared distances neither overflow nor vanish.
 #: The labels are one group number a record, from 0, in any order.
 GroupsFunction: TypeAlias = "Callable[..., Ints]"
 
-#: What an algorithm whose loss is proved implements besides: X, as it was given, to labels and their certificate.
-CertifyFunction: TypeAlias = "Callable[[Floats], tuple[Ints, Certificate]]"
+#: What an algorithm whose loss is proved implements besides: points, as they were given, to labels and certificate.
+CertifyFunction: TypeAlias = "Callable[[AnyPoints], tuple[Ints, Certificate]]"
 
 
 @dataclass(frozen=True)
@@ -172,10 +173,9 @@ class AlgorithmInfo:
         outside the sizes that the registry promises is a bug of ours and raises InternalError.
         """
         from microagg_core.group.labels import checked_labels, private_copy
-        from microagg_core.group.points import Points
 
         parameters = self._checked(X, k, params)
-        labels = self.groups(private_copy(Points.of(X).numbers()), k, seed=seed, **parameters)
+        labels = self.groups(private_copy(X), k, seed=seed, **parameters)
         return checked_labels(labels, self.sizes(k), self.name)
 
     def _checked(self, X: AnyPoints, k: int, params: Mapping[str, Any]) -> dict[str, float | str]:
@@ -205,9 +205,9 @@ class AlgorithmInfo:
 
         if self.certified is None or not Points.of(X).equals(Points.of(measured)):
             labels = self.run(X, k, seed=seed, **params)
-            return labels, None if self.certified is None else self.certified(Points.of(measured).numbers())[1]
+            return labels, None if self.certified is None else self.certified(measured)[1]
         self._checked(X, k, params)
-        labels, certificate = self.certified(Points.of(X).numbers())
+        labels, certificate = self.certified(X)
         return checked_labels(labels, self.sizes(k), self.name), certificate
 
     def document(self) -> dict[str, Any]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints
+from microagg_core.group.algorithms.info import AlgorithmInfo, Ints, Values
 
 
-def groups(X: Floats, k: int, *, seed: int) -> Ints:
+def groups(values: Values, k: int, *, seed: int) -> Ints:
     from microagg_core.kernels.scan.mdav import md
 
-    return md(X.T, k)
+    return md(values, k)
 
 
 # Fitted to tests/benchmark/algorithm_cost.py, on uniform data, on one core of a 2-core virtual machine: seconds a pair

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints
+from microagg_core.group.algorithms.info import AlgorithmInfo, Ints, Values
 from microagg_core.group.costs import bytes_of_tree, peeling
 
 
-def groups(X: Floats, k: int, *, seed: int) -> Ints:
+def groups(values: Values, k: int, *, seed: int) -> Ints:
     from microagg_core.kernels.tree.mdav import quicker_peel
 
-    return quicker_peel(X.T, k, 2 * k)
+    return quicker_peel(values, k, 2 * k)
 
 
 INFO = AlgorithmInfo(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints
+from microagg_core.group.algorithms.info import AlgorithmInfo, Ints, Values
 from microagg_core.group.algorithms.v_mdav import grown
 from microagg_core.group.costs import bytes_of_tree, peeling
 
 
-def groups(X: Floats, k: int, *, seed: int) -> Ints:
-    return grown(X, k, 0.0)
+def groups(values: Values, k: int, *, seed: int) -> Ints:
+    return grown(values, k, 0.0)
 
 
 INFO = AlgorithmInfo(

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints
+from microagg_core.group.algorithms.info import AlgorithmInfo, Ints, Values
 from microagg_core.group.costs import bytes_of_tree, of_a_record, of_a_search
 
 
-def groups(X: Floats, k: int, *, seed: int) -> Ints:
+def groups(values: Values, k: int, *, seed: int) -> Ints:
     from microagg_core.kernels.scan.variable_groups import mdav_star
     from microagg_core.kernels.tree.searches import tree_pays
     from microagg_core.kernels.tree.variable_groups import mdav_star_tree
 
-    n, p = X.shape
+    p, n = values.X.shape
     # A group has its total in two floats an attribute, and its size and numbers.
     pays = tree_pays(n, p, k, more_bytes=(16 * p + 16) / k)
-    return mdav_star_tree(X.T, k) if pays else mdav_star(X.T, k)
+    return mdav_star_tree(values, k) if pays else mdav_star(values, k)
 
 
 # Fitted to tests/benchmark/algorithm_cost.py, on uniform data, on one core of a 2-core virtual machine: seconds a

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints
+from microagg_core.group.algorithms.info import AlgorithmInfo, Ints, Values
 
 
-def groups(X: Floats, k: int, *, seed: int) -> Ints:
+def groups(values: Values, k: int, *, seed: int) -> Ints:
     from microagg_core.kernels.forests.mst import cut_longest, spanning_tree
     from microagg_core.kernels.scan.mdav import group_by_md
 
-    labels = cut_longest(*spanning_tree(X.copy(order="K").T), k)
-    group_by_md(X.T, labels, k)
+    labels = cut_longest(*spanning_tree(values._replace(X=values.X.copy())), k)
+    group_by_md(values, labels, k)
     return labels
 
 

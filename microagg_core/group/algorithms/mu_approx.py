@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import math
 
-from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints
+from microagg_core.group.algorithms.info import AlgorithmInfo, Ints, Values
 
 
-def trees(X: Floats, k: int, seed: int) -> tuple[Ints, Ints, Ints]:
+def trees(values: Values, k: int, seed: int) -> tuple[Ints, Ints, Ints]:
     """Return the record to which each record's edge went in FOREST (-1: it had none), and the trees after cutting.
 
     They are given as the tree of each record, and as the tree that its edge is in (-1: none, or cut); numbered from 0
@@ -32,20 +32,20 @@ def trees(X: Floats, k: int, seed: int) -> tuple[Ints, Ints, Ints]:
     from microagg_core.group.headway import Progress
     from microagg_core.kernels.forests.forest import decompose, forest
 
-    n, progress = len(X), Progress("growing trees")
+    n, progress = values.X.shape[1], Progress("growing trees")
     generator = np.random.Generator(np.random.PCG64(seed))
     order = np.argsort(generator.random(n), kind="stable")
-    heads = forest(X.T, k, order)
+    heads = forest(values, k, order)
     progress.report()
     return heads, *decompose(heads, k, generator.random(n // k))
 
 
-def groups(X: Floats, k: int, *, seed: int) -> Ints:
+def groups(values: Values, k: int, *, seed: int) -> Ints:
     """Group the records; the seed draws the order in which trees grow and where they are cut."""
     from microagg_core.kernels.scan.mdav import halve_groups
 
-    labels = trees(X, k, seed)[1]
-    halve_groups(X.T, labels, k)
+    labels = trees(values, k, seed)[1]
+    halve_groups(values, labels, k)
     return labels
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints, Parameter
+from microagg_core.group.algorithms.info import AlgorithmInfo, Ints, Parameter, Values
 from microagg_core.group.costs import DEFAULT_STEPS, refinement_bytes, refinement_seconds
 
 
-def groups(X: Floats, k: int, *, seed: int, steps: float, seconds: float) -> Ints:
+def groups(values: Values, k: int, *, seed: int, steps: float, seconds: float) -> Ints:
+    from microagg_core.group.labels import points_of
     from microagg_core.group.refine.search import search
 
-    return search(X, k, steps=int(steps), seconds=seconds or None, seed=seed)
+    return search(points_of(values), k, steps=int(steps), seconds=seconds or None, seed=seed)
 
 
 def _cost_seconds(n: int, p: int, k: int) -> float:

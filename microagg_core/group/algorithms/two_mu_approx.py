@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints
+from microagg_core.group.algorithms.info import AlgorithmInfo, AnyPoints, Ints, Values
 from microagg_core.group.costs import factor_bytes, factor_seconds
 
 if TYPE_CHECKING:
     from microagg_core.group.bounds import Certificate
 
 
-def groups(X: Floats, k: int, *, seed: int) -> Ints:
-    return certified(X)[0]
+def groups(values: Values, k: int, *, seed: int) -> Ints:
+    from microagg_core.group.labels import points_of
+
+    return certified(points_of(values))[0]
 
 
-def certified(X: Floats) -> tuple[Ints, Certificate]:
+def certified(points: AnyPoints) -> tuple[Ints, Certificate]:
     """Group, and certify how far from the least possible loss the groups can be at most."""
     from microagg_core.group.factor import minimum_factor
 
-    factor = minimum_factor(X)
+    factor = minimum_factor(points)
     return factor.labels, factor.certificate
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints
+from microagg_core.group.algorithms.info import AlgorithmInfo, Ints, Values
 
 
-def groups(X: Floats, k: int, *, seed: int) -> Ints:
+def groups(values: Values, k: int, *, seed: int) -> Ints:
     from microagg_core.kernels.scan.optimal import univariate
 
-    return univariate(X.T[0], k)
+    return univariate(values.X[0], k)
 
 
 # Fitted to tests/benchmark/algorithm_cost.py on one core of a 2-core virtual machine: seconds to sort a record, and

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from microagg_core.group.algorithms.info import AlgorithmInfo, Floats, Ints, Parameter
+from microagg_core.group.algorithms.info import AlgorithmInfo, Ints, Parameter, Values
 from microagg_core.group.costs import bytes_of_tree, of_a_record, of_a_search
 
 #: What ``gamma="auto"`` tries: all values that the papers found best for some file, and some between and beyond.
@@ -13,27 +13,29 @@ GAMMAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.1, 1.3, 2.0)
 _NOTHING = 1e-12
 
 
-def groups(X: Floats, k: int, *, seed: int, gamma: float | str) -> Ints:
-    return _groups_of_least_loss(X, k) if isinstance(gamma, str) else grown(X, k, gamma)
+def groups(values: Values, k: int, *, seed: int, gamma: float | str) -> Ints:
+    return _groups_of_least_loss(values, k) if isinstance(gamma, str) else grown(values, k, gamma)
 
 
-def grown(X: Floats, k: int, gamma: float) -> Ints:
+def grown(values: Values, k: int, gamma: float) -> Ints:
     """Group the records from the outside in, and let groups grow; the records may be rearranged."""
     from microagg_core.kernels.scan.variable_groups import v_mdav
     from microagg_core.kernels.tree.searches import tree_pays
     from microagg_core.kernels.tree.variable_groups import v_mdav_tree
 
-    return v_mdav_tree(X.T, k, gamma) if tree_pays(len(X), X.shape[1], k) else v_mdav(X.T, k, gamma)
+    p, n = values.X.shape
+    return v_mdav_tree(values, k, gamma) if tree_pays(n, p, k) else v_mdav(values, k, gamma)
 
 
-def _groups_of_least_loss(X: Floats, k: int) -> Ints:
-    """Take the groups of the gamma that loses least on X; of several, the least gamma."""
-    from microagg_core.group.metrics.losses import losses
+def _groups_of_least_loss(values: Values, k: int) -> Ints:
+    """Take the groups of the gamma that loses least; of several, the least gamma."""
+    from microagg_core.group.labels import points_of
+    from microagg_core.group.metrics.losses import sse_of_labels
 
     least = math.inf
     for gamma in GAMMAS:
-        labels = grown(X.copy(order="F"), k, gamma)
-        sse = losses(X, labels).sse
+        labels = grown(values._replace(X=values.X.copy()), k, gamma)
+        sse = sse_of_labels(points_of(values), labels)
         if sse < least * (1 - _NOTHING):
             best, least = labels, sse
     return best

@@ -38,6 +38,7 @@ from microagg_core.errors import InternalError
 from microagg_core.group.bounds import Certificate
 from microagg_core.group.headway import Progress
 from microagg_core.group.labels import checked_labels
+from microagg_core.group.points import AnyPoints, Points
 from microagg_core.kernels.matching.matching import DONE, TOO_MANY_EVENTS, Matching, match_all, new_matching
 from microagg_core.kernels.matching.pair_tree import (
     PairTree,
@@ -67,14 +68,16 @@ class Graph:
 
 
 @dataclass(frozen=True)
-class Points:
-    """Records scaled by a power of two, and the power of two that makes whole weights of squared distances.
+class Scaled:
+    """Records scaled by a power of two, numbers first, and the power of two that makes squared distances whole weights.
 
-    ``rows`` is X times 2**``shift``; the weight of a pair is ``scale`` times the squared distance of its rows,
-    rounded down; so a whole weight of W stands for W x 2**-``exponent`` in squared units of X.
+    Numbers in ``rows`` are those of X times 2**``shift``, and ``costs`` of codes times its square; the weight of a pair
+    is ``scale`` times the squared distance of its rows, rounded down; so a whole weight of W stands for
+    W x 2**-``exponent`` in squared units of X.
     """
 
     rows: Floats
+    costs: Floats
     scale: float
     shift: int
     exponent: int
@@ -83,40 +86,48 @@ class Points:
     def n(self) -> int:
         return len(self.rows)
 
+    @property
+    def points(self) -> Points:
+        return Points(self.rows, np.append(np.zeros(self.rows.shape[1] - len(self.costs)), self.costs))
+
     def graph(self, left: Ints, right: Ints) -> Graph:
         """Build the graph of pairs given in any order, either way round and more than once.
 
-        >>> points_of(np.array([[0.0], [1.0], [3.0]])).graph(np.array([2, 0, 1]), np.array([0, 1, 0])).right
+        >>> scaled(np.array([[0.0], [1.0], [3.0]])).graph(np.array([2, 0, 1]), np.array([0, 1, 0])).right
         array([1, 2])
         """
         codes = np.unique(np.minimum(left, right) * self.n + np.maximum(left, right))
         low, high = codes // self.n, codes % self.n
-        return Graph(self.n, low, high, weights_of(self.rows, low, high, self.scale))
+        return Graph(self.n, low, high, weights_of(self.rows, self.costs, low, high, self.scale))
 
 
-def points_of(X: Floats) -> Points:
-    """Scale the records of X, an (n, p) array of finite numbers, so that squares neither overflow nor vanish."""
-    largest = max(float(X.max()), -float(X.min()))
-    spread = float((X.max(axis=0) * 0.25 - X.min(axis=0) * 0.25).max())
+def scaled(X: AnyPoints) -> Scaled:
+    """Scale finite records so that squares neither overflow nor vanish."""
+    points = Points.of(X).numbers_first()
+    numbers, costs = points.X[:, : points.n_numbers], points.costs[points.n_numbers :]
+    mismatch = math.sqrt(costs.max(initial=0.0))
+    largest = max(float(numbers.max()), -float(numbers.min()), mismatch)
+    spread = max(float((numbers.max(axis=0) * 0.25 - numbers.min(axis=0) * 0.25).max()), mismatch * 0.25)
     # What differs least decides, unless a large value that all records share would overflow.
     shift = min(-math.frexp(spread)[1], 900 - math.frexp(largest)[1])
-    rows = np.ascontiguousarray(np.ldexp(X, shift))
-    diagonal = float(((rows.max(axis=0) - rows.min(axis=0)) ** 2).sum())
+    numbers, costs = np.ldexp(numbers, shift), np.ldexp(costs, 2 * shift)
+    diagonal = float(((numbers.max(axis=0) - numbers.min(axis=0)) ** 2).sum() + costs.sum())
     bits = _BITS - math.frexp(diagonal * 1.001)[1] if diagonal > 0 else 0
-    return Points(rows, math.ldexp(1.0, bits), shift, bits + 2 * shift)
+    rows = np.ascontiguousarray(np.hstack([numbers, points.X[:, points.n_numbers :]]))
+    return Scaled(rows, costs, math.ldexp(1.0, bits), shift, bits + 2 * shift)
 
 
-def neighbour_graph(points: Points, tree: PairTree, count: int) -> Graph:
+def neighbour_graph(points: Scaled, tree: PairTree, count: int) -> Graph:
     """Pair each record with its ``count`` nearest (all others, where there are fewer)."""
     return points.graph(*nearest_pairs(tree, min(count, points.n - 1)))
 
 
-def complete_graph(points: Points) -> Graph:
+def complete_graph(points: Scaled) -> Graph:
     left, right = np.triu_indices(points.n, 1)
     return points.graph(left, right)
 
 
-def with_pairs(points: Points, graph: Graph, left: Ints, right: Ints) -> Graph:
+def with_pairs(points: Scaled, graph: Graph, left: Ints, right: Ints) -> Graph:
     return points.graph(np.concatenate([graph.left, left]), np.concatenate([graph.right, right]))
 
 
@@ -208,7 +219,7 @@ def labels_of(graph: Graph, chosen: Ints) -> Ints:
     return checked_labels(component, (2, 3), "a minimum-weight factor")
 
 
-def factor_sse(X: Floats, labels: Ints) -> float:
+def factor_sse(X: AnyPoints, labels: Ints) -> float:
     """Add up squared distances to the centroids of groups of two and three, from those between records.
 
     >>> factor_sse(np.array([[0.0], [2.0], [4.0], [1.0], [1.0]]), np.array([0, 0, 0, 1, 1]))
@@ -220,8 +231,7 @@ def factor_sse(X: Floats, labels: Ints) -> float:
     triple = sizes == 3
 
     def squared(a: Ints, b: Ints) -> Floats:
-        total: Floats = ((X[order[a]] - X[order[b]]) ** 2).sum(axis=1)
-        return total
+        return Points.of(X).squared_distances(order[a], order[b])
 
     parts = squared(start, start + 1)
     first = start[triple]
@@ -273,7 +283,7 @@ def whole_bound(duals: Duals) -> int:
     return -(-doubled // 2)
 
 
-def in_units(points: Points, whole: int) -> float:
+def in_units(points: Scaled, whole: int) -> float:
     """Convert a whole weight to a squared distance in units of X, rounded down."""
     p = points.rows.shape[1]
     exact = Fraction(whole) * Fraction(2) ** -points.exponent * (1 - Fraction(p + 3, 2**53))
@@ -298,9 +308,9 @@ class Factor:
     rounds: int
 
 
-def _solve_and_price(points: Points, neighbours: int) -> tuple[Graph, Ints, int]:
+def _solve_and_price(points: Scaled, neighbours: int) -> tuple[Graph, Ints, int]:
     """Solve on candidates and add pairs that could help, until there are none; with the rounds that it took."""
-    tree = new_pair_tree(points.rows)
+    tree = new_pair_tree(points.rows, points.costs)
     graph = neighbour_graph(points, tree, neighbours)
     rounds, progress = 0, Progress("pairing records")
     while True:
@@ -321,18 +331,18 @@ def _solve_and_price(points: Points, neighbours: int) -> tuple[Graph, Ints, int]
         return graph, chosen, rounds
 
 
-def minimum_factor(X: Floats, *, few: int = SMALL, neighbours: int = _NEIGHBOURS) -> Factor:
+def minimum_factor(X: AnyPoints, *, few: int = SMALL, neighbours: int = _NEIGHBOURS) -> Factor:
     """Find the lightest set of pairs that meets each record once or twice; a pair weighs its squared distance.
 
-    X is an (n, p) array of finite numbers, n >= 2, taken as it is given. Of up to ``few`` records all pairs are given
-    to networkx at once; of more, those of each record's ``neighbours`` nearest to our own search, then a proof over
-    all others. Both give the same whole weight; the same input gives the same groups. The head of this module says
-    what exactly is proved. ValueError for anything else.
+    X are points or an (n, p) array of finite numbers, n >= 2, taken as they are given. Of up to ``few`` records all
+    pairs are given to networkx at once; of more, those of each record's ``neighbours`` nearest to our own search, then
+    a proof over all others. Both give the same whole weight; the same input gives the same groups. The head of this
+    module says what exactly is proved. ValueError for anything else.
     """
-    X = np.asarray(X, dtype=np.float64)
-    if X.ndim != 2 or len(X) < 2 or X.shape[1] < 1 or not np.isfinite(X).all():
+    held = np.asarray(X.X if isinstance(X, Points) else X, dtype=np.float64)
+    if held.ndim != 2 or len(held) < 2 or held.shape[1] < 1 or not np.isfinite(held).all():
         raise ValueError("a factor needs an (n, p) array of finite numbers, of at least two records and one attribute")
-    points = points_of(X)
+    points = scaled(X if isinstance(X, Points) else held)
     if points.n <= few:
         graph, rounds = complete_graph(points), 1
         factor = pairs_by_networkx(graph)
@@ -343,9 +353,9 @@ def minimum_factor(X: Floats, *, few: int = SMALL, neighbours: int = _NEIGHBOURS
     weight = sum(graph.weight[factor].tolist())
     chosen = cut(graph, factor)
     labels = labels_of(graph, chosen)
-    lengths = ((points.rows[graph.left[chosen]] - points.rows[graph.right[chosen]]) ** 2).sum(axis=1)
+    lengths = points.points.squared_distances(graph.left[chosen], graph.right[chosen])
     certificate = Certificate(
-        sse=math.ldexp(factor_sse(points.rows, labels), -2 * points.shift),
+        sse=math.ldexp(factor_sse(points.points, labels), -2 * points.shift),
         weight=math.ldexp(math.fsum(lengths), -2 * points.shift),
         bound=in_units(points, weight),
     )

@@ -24,8 +24,9 @@ from scipy.sparse import coo_array, csc_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from microagg_core.arrays import Bools, Floats, Ints
-from microagg_core.group.factor.minimum import Points, factor_sse, in_units, minimum_factor, points_of
+from microagg_core.group.factor.minimum import Scaled, factor_sse, in_units, minimum_factor, scaled
 from microagg_core.group.headway import Progress
+from microagg_core.group.points import AnyPoints, Points
 from microagg_core.kernels.matching.pair_tree import PairTree, cheap_groups, nearest_pairs, new_pair_tree, weights_of
 
 #: Up to so many records, all groups there are.
@@ -38,13 +39,13 @@ def distinct(groups: Ints, n: int) -> Ints:
     return np.where(rows == n, -1, rows)
 
 
-def costs(points: Points, groups: Ints) -> Ints:
+def costs(points: Scaled, groups: Ints) -> Ints:
     """Compute six times each group's SSE, in whole weights: 3 W of a pair, 2 (W + W + W) of a triple."""
     a, b, c = groups.T.copy()
-    whole = weights_of(points.rows, a, b, points.scale)
+    whole = weights_of(points.rows, points.costs, a, b, points.scale)
     triple = np.flatnonzero(c >= 0)
-    others = weights_of(points.rows, a[triple], c[triple], points.scale)
-    others += weights_of(points.rows, b[triple], c[triple], points.scale)
+    others = weights_of(points.rows, points.costs, a[triple], c[triple], points.scale)
+    others += weights_of(points.rows, points.costs, b[triple], c[triple], points.scale)
     total = 3 * whole
     total[triple] += 2 * others - whole[triple]
     return total
@@ -184,7 +185,7 @@ _ROOM, _MOST_ROOM = 1_000_000, 16_000_000
 class RelaxationTask:
     """Records, their tree, and the mean whole cost of a record, in which the solver's numbers are near 1."""
 
-    points: Points
+    points: Scaled
     tree: PairTree
     unit: float
 
@@ -401,22 +402,22 @@ def _branch(task: RelaxationTask, relaxed: Relaxed, best: _Best, bound: int, bud
         best.offer(chosen)
 
 
-def optimal_two(X: Floats, *, seconds: float | None = 60.0) -> Optimum:
+def optimal_two(X: AnyPoints, *, seconds: float | None = 60.0) -> Optimum:
     """Find the partition into groups of two or more with the least SSE, or the best within the time and its gap.
 
-    X is an (n, p) array of finite numbers, n >= 2, taken as it is given. Where the time is not met, or with
-    ``seconds=None``, which stops by counts alone, the same input gives the same partition. The gap is proved in whole
-    numbers, whatever the solver's tolerances.
+    X are points or an (n, p) array of finite numbers, n >= 2, taken as they are given. Where the time is not met, or
+    with ``seconds=None``, which stops by counts alone, the same input gives the same partition. The gap is proved in
+    whole numbers, whatever the solver's tolerances.
     ValueError for anything else.
     """
     if seconds is not None and not seconds > 0:
         raise ValueError(f"seconds must be above 0 (got {seconds})")
     budget = _Budget.of(seconds)
     factor = minimum_factor(X)
-    points = points_of(np.asarray(X, dtype=np.float64))
+    points = scaled(X if isinstance(X, Points) else np.asarray(X, dtype=np.float64))
     start = groups_of(factor.labels)
     unit = max(sum(costs(points, start).tolist()) / points.n, 1.0)
-    task = RelaxationTask(points, new_pair_tree(points.rows), unit)
+    task = RelaxationTask(points, new_pair_tree(points.rows, points.costs), unit)
     best, bound = _Best(task, start), 3 * factor.whole_weight
     relaxed, rounds = _close(task, best, budget)
     if relaxed is not None:
@@ -428,7 +429,7 @@ def optimal_two(X: Floats, *, seconds: float | None = 60.0) -> Optimum:
     labels = factor.labels if labels_of_best is None else labels_of_best
     return Optimum(
         labels=labels,
-        sse=math.ldexp(factor_sse(points.rows, labels), -2 * points.shift),
+        sse=math.ldexp(factor_sse(points.points, labels), -2 * points.shift),
         bound=in_units(points, bound) / 6,
         rounds=rounds,
         groups=0 if relaxed is None else len(relaxed.groups),

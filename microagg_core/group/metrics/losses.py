@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from microagg_core.arrays import Floats, Ints
 from microagg_core.group.bounds import Certificate
 from microagg_core.group.metrics.moments import Groups, float_means, moments_of, offsets_from, standardized, steadied
+from microagg_core.group.points import AnyPoints, Points
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,16 @@ def group_means(X: Floats, labels: Ints) -> Floats:
     """
     groups = Groups.of(labels)
     return np.stack([float_means(column, groups) for column in X.T], axis=1)
+
+
+def sse_of_labels(X: AnyPoints, labels: Ints) -> float:
+    """Add up squared distances of records to their group's centroid, computed from nothing but both."""
+    points = Points.of(X)
+    if points.are_numbers:
+        return float(np.sum((points.X - group_means(points.X, labels)[labels]) ** 2))
+    numbers = points.X[:, ~points.is_code]
+    of_numbers = np.sum((numbers - group_means(numbers, labels)[labels]) ** 2) if numbers.shape[1] else 0.0
+    return float(of_numbers + points.squares_of_codes(labels).sum())
 
 
 def masked_by(X: Floats, labels: Ints) -> Floats:

@@ -11,6 +11,9 @@ import numpy as np
 from microagg_core.arrays import Floats, Ints, ShortInts, UInt64s
 from microagg_core.group.costs import region_count
 from microagg_core.group.headway import Progress
+from microagg_core.group.metrics.losses import sse_of_labels
+from microagg_core.group.points import Points
+from microagg_core.group.refine.packing import packed
 from microagg_core.kernels.refinement.annealing import anneal, descend
 from microagg_core.kernels.refinement.changes import GroupDraft, Grouping, fill, total_sse
 from microagg_core.kernels.refinement.nearest_lists import nearest_within
@@ -18,8 +21,8 @@ from microagg_core.kernels.tools.random_draws import exponential_quantiles, rand
 from microagg_core.kernels.tools.threads import each
 
 
-def grouping_of(X: Floats, labels: Ints, k: int) -> Grouping:
-    """Put padded records into groups as labels 0 to g-1 say, none of 2k records or more."""
+def grouping_of(X: Floats, words: UInt64s, worth: Floats, labels: Ints, k: int) -> Grouping:
+    """Put padded records, and their packed codes, into groups as labels 0 to g-1 say, none of 2k records or more."""
     n, width = X.shape
     slots = n // k + 2
     grouping = Grouping(
@@ -34,6 +37,9 @@ def grouping_of(X: Floats, labels: Ints, k: int) -> Grouping:
         free=np.zeros(slots + 2, dtype=np.int64),
         n_free=np.zeros(1, dtype=np.int64),
         room=np.zeros((4, max(width, 2 * k))),
+        words=words,
+        worth=worth,
+        alike=np.zeros(slots),
     )
     fill(grouping)
     return grouping
@@ -55,6 +61,8 @@ class Spread:
     label: Ints
     size: Ints
     centre: Floats
+    #: A code of a member in each column of codes.
+    code: Floats
 
 
 @dataclass(frozen=True)
@@ -75,7 +83,7 @@ class Regions:
     @classmethod
     def of(cls, groups: Spread, count: int, k: int, turn: int) -> Regions:
         number, region = np.zeros(len(groups.size), dtype=np.int64), np.zeros(len(groups.size), dtype=np.int16)
-        for i, rows in enumerate(_drawn(groups.centre, np.flatnonzero(groups.size), count, turn)):
+        for i, rows in enumerate(_drawn(groups, np.flatnonzero(groups.size), count, turn)):
             number[rows], region[rows] = np.arange(len(rows)), i
         of_records = region[groups.label]
         records = np.argsort(of_records, kind="stable")
@@ -91,20 +99,22 @@ def _from_0(sizes: Ints) -> Ints:
     return np.concatenate([[0], np.cumsum(sizes)])
 
 
-def _drawn(centre: Floats, rows: Ints, count: int, turn: int) -> list[Ints]:
-    """Divide rows of centres into so many regions of about as many rows each."""
+def _drawn(groups: Spread, rows: Ints, count: int, turn: int) -> list[Ints]:
+    """Divide groups into so many regions of about as many groups each."""
     if count == 1:
         return [rows]
     n = count // 2
-    first, others = _parts(centre, rows, n / count, turn)
-    return [*_drawn(centre, first, n, turn + 1), *_drawn(centre, others, count - n, turn + 1)]
+    first, others = _parts(groups, rows, n / count, turn)
+    return [*_drawn(groups, first, n, turn + 1), *_drawn(groups, others, count - n, turn + 1)]
 
 
-def _parts(centre: Floats, rows: Ints, share: float, turn: int) -> tuple[Ints, Ints]:
-    """Cut off about the share of rows that comes first along an attribute or outwards; elsewhere each turn.
+def _parts(groups: Spread, rows: Ints, share: float, turn: int) -> tuple[Ints, Ints]:
+    """Cut off about the share of groups that comes first along an attribute or outwards; elsewhere each turn.
 
-    Values are only compared, and of equal ones the first rows come first: every machine cuts alike.
+    Values are only compared, and of equal ones the first rows come first: every machine cuts alike. Along codes it is
+    cut where there are no numbers to speak of.
     """
+    centre = groups.centre if np.ptp(groups.centre) > 0 or not groups.code.shape[1] else groups.code
     sample = np.sort(centre[rows[:: 1 + len(rows) // _SAMPLE]], axis=0)
     width = sample[3 * len(sample) // 4] - sample[len(sample) // 4]
     wide = [int(j) for j in np.argsort(-width, kind="stable") if width[j] >= _WIDE * width.max()]
@@ -150,7 +160,7 @@ class RegionalAnnealing:
 
     def anneal(self, groups: Spread, sweeps: int, heat: float, power: int) -> Spread:
         """Anneal for so many sweeps in all, the first of them at the heat."""
-        stretch, progress = max(_SWEEPS, -(-sweeps // _MOST_TIMES)), Progress("annealing", self.whole.X)
+        stretch, progress = max(_SWEEPS, -(-sweeps // _MOST_TIMES)), Progress("annealing", self.whole.points)
         for start in range(0, sweeps, stretch):
             way = (start, min(start + stretch, sweeps), sweeps, heat, power)
             groups = self._improved(groups, partial(self._anneal_region, way))
@@ -158,7 +168,7 @@ class RegionalAnnealing:
         return groups
 
     def _sse(self, groups: Spread) -> float:
-        return float(np.sum((self.whole.X - groups.centre[groups.label]) ** 2))
+        return sse_of_labels(self.whole.points, np.unique(groups.label, return_inverse=True)[1])
 
     def _anneal_region(
         self, way: tuple[int, int, int, float, int], g: Grouping, near: ShortInts, random: UInt64s
@@ -180,20 +190,22 @@ class RegionalAnnealing:
         regions = Regions.of(groups, self.whole.regions, self.whole.k, self.turn)
         slots, width = int(regions.slots[-1]), groups.centre.shape[1]
         label, size, centre = np.empty_like(groups.label), np.zeros(slots, np.int64), np.zeros((slots, width))
+        code = np.zeros((slots, groups.code.shape[1]))
         turn, self.turn = self.turn, self.turn + 1
 
         def improve_region(i: int) -> None:
             start, first, last = int(regions.starts[i]), regions.slots[i], regions.slots[i + 1]
             records = regions.records[start : regions.starts[i + 1]]
             near = nearest_within(self.whole.near, records, regions.position, start)
-            X = self.whole.X.take(records, axis=0)
-            g = grouping_of(X, regions.number[groups.label[records]], self.whole.k)
-            words = np.random.SeedSequence([self.seed, turn, i]).generate_state(1, np.uint64)
-            improve(g, near, random_state(int(words[0])))
+            X, words = self.whole.X.take(records, axis=0), self.whole.words.take(records, axis=0)
+            g = grouping_of(X, words, self.whole.worth, regions.number[groups.label[records]], self.whole.k)
+            drawn = np.random.SeedSequence([self.seed, turn, i]).generate_state(1, np.uint64)
+            improve(g, near, random_state(int(drawn[0])))
             label[records], size[first:last], centre[first:last] = g.label + first, g.size, g.centre
+            code[first:last] = self.whole.codes.take(records, axis=0)[g.members[:, 0]]
 
         each(improve_region, range(self.whole.regions))
-        return Spread(label, size, centre)
+        return Spread(label, size, centre, code)
 
 
 #: One step in so many makes groups anew; above _LARGEST_K none does, since it costs k squared.
@@ -207,19 +219,22 @@ _STEPS_AT_ONCE = 2_000_000
 
 
 class Annealing:
-    def __init__(self, X: Floats, near: ShortInts, k: int, seed: int) -> None:
-        n, p = X.shape
-        self.near, self.k = np.ascontiguousarray(near), k
+    def __init__(self, points: Points, near: ShortInts, k: int, seed: int) -> None:
+        n, p = len(points), points.n_numbers
+        self.points, self.near, self.k = points, np.ascontiguousarray(near), k
         self.X = np.zeros((n, -(-p // 4) * 4))
+        numbers = points.X if points.are_numbers else points.X[:, ~points.is_code]
         # Around 0, so that centres lose no digits to what all records have in common.
-        self.X[:, :p] = X - X.mean(axis=0)
+        self.X[:, :p] = numbers - numbers.mean(axis=0)
+        self.codes = points.X[:, points.is_code]
+        self.words, self.worth = packed(points)
         self.random = random_state(seed)
         self.every = _EVERY if k <= _LARGEST_K else 0
         #: In how many regions a run goes; a long list of snapshots is for few records.
         self.regions = region_count(n, k)
 
     def grouping(self, labels: Ints) -> Grouping:
-        return grouping_of(self.X, labels, self.k)
+        return grouping_of(self.X, self.words, self.worth, labels, self.k)
 
     def draft(self, grouping: Grouping) -> GroupDraft:
         """Make an empty draft, with room for what one change may touch, if any makes groups anew."""
@@ -230,6 +245,8 @@ class Annealing:
             group=np.zeros(rows, dtype=np.int64),
             size=np.zeros(rows, dtype=np.int64),
             centre=np.zeros((rows, grouping.X.shape[1])),
+            members=np.zeros((rows, most), dtype=np.int64),
+            alike=np.zeros(rows),
             moved=np.zeros(loose, dtype=np.int64),
             to=np.zeros(loose, dtype=np.int64),
             distance=np.zeros(loose),
@@ -242,7 +259,8 @@ class Annealing:
         start = total_sse(g)
         heat = hottest * start / len(labels)
         if self.regions > 1:
-            return self._run_in_regions(Spread(g.label, g.size, g.centre), sweeps, heat, power, downhill)
+            spread = Spread(g.label, g.size, g.centre, self.codes[g.members[:, 0]])
+            return self._run_in_regions(spread, sweeps, heat, power, downhill)
         d, best = self.draft(g), g.label.copy()
         way = (sweeps, heat, power)
         self._anneal(g, d, 0, sweeps, way, best, start)
@@ -252,7 +270,7 @@ class Annealing:
         self, g: Grouping, d: GroupDraft, start: int, stop: int, way: tuple[int, float, int], best: Ints, least: float
     ) -> float:
         """Anneal for these sweeps, some at a time, as the arrays hold all that is needed; returns the least total."""
-        at_once, progress = max(1, _STEPS_AT_ONCE // len(best)), Progress("annealing", self.X)
+        at_once, progress = max(1, _STEPS_AT_ONCE // len(best)), Progress("annealing", self.points)
         for first in range(start, stop, at_once):
             last = min(first + at_once, stop)
             arguments = (*way, self.every, _QUANTILES, self.random, best, least)

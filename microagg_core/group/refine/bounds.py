@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from microagg_core.arrays import Floats, Ints
+from microagg_core.arrays import Ints
 from microagg_core.group.bounds import Bound, Certificate, in_units_of
 from microagg_core.group.costs import EFFORTS, factor_is_affordable
 from microagg_core.group.points import AnyPoints, Points
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from microagg_core.group.factor import Optimum
 
 
-def factor_bound(X: Floats, k: int) -> Bound | None:
+def factor_bound(X: AnyPoints, k: int) -> Bound | None:
     """Prove half the weight of the lightest [1,2]-factor, for k=2; None where that is not affordable."""
     n, p = X.shape
     if n < 2 * k or not factor_is_affordable(n, p, k):
@@ -30,15 +30,14 @@ def factor_bound(X: Floats, k: int) -> Bound | None:
     return replace(proved, facts={**proved.facts, "records": n, "pairs": n * (n - 1) // 2, "rounds": factor.rounds})
 
 
-def _by_columns(X: Floats, k: int) -> Bound | None:
+def _by_columns(X: AnyPoints, k: int) -> Bound | None:
     from microagg_core.group.refine.columns import column_bound
 
     return column_bound(X, k)
 
 
-def best_bound(points: AnyPoints, k: int, effort: str) -> Bound:
+def best_bound(X: AnyPoints, k: int, effort: str) -> Bound:
     """Prove the neighbour bound, or with "thorough" the best of all bounds that apply."""
-    X = Points.of(points).numbers()
     neighbours = neighbour_bound_of(X, k)
     if effort != "thorough" or neighbours.kind == "one group":
         return neighbours
@@ -55,7 +54,7 @@ def _bound_of(optimum: Optimum) -> Bound:
 
 
 def refine_with_bound(
-    points: AnyPoints, labels: Ints, k: int, effort: str | float, seed: int, certified: Certificate | None = None
+    X: AnyPoints, labels: Ints, k: int, effort: str | float, seed: int, certified: Certificate | None = None
 ) -> tuple[Ints, Bound]:
     """Refine labels (the given ones stay where nothing is gained), and prove what X loses at least.
 
@@ -63,15 +62,14 @@ def refine_with_bound(
     prove is tried with "thorough" only, and for k=2 the optimum itself. ``certified`` is what the algorithm has proved
     of X already.
     """
-    X = Points.of(points).numbers()
     n = len(X)
     if n < 2 * k:
         return labels, neighbour_bound_of(X, k)
     records = Records.of(X, k - 1 if effort == "off" else max(k - 1, neighbour_count(n, k)))
-    neighbours = in_units_of(X, records.Z, neighbour_bound(records, k))
+    neighbours = in_units_of(Points.of(X), neighbour_bound(records, k))
     optimum = affordable_optimum(records, k, effort)
     if optimum is not None:
-        proved = in_units_of(X, records.Z, _bound_of(optimum))
+        proved = in_units_of(Points.of(X), _bound_of(optimum))
         return least_loss(records, labels, optimum, seed), _higher(neighbours, proved)
     factor = factor_bound(X, k) if certified is None else certified.lower_bound
     bound = _higher(neighbours, factor or (_by_columns(X, k) if effort == "thorough" else None))

@@ -19,9 +19,9 @@ from microagg_core.arrays import Floats, Ints
 from microagg_core.group.bounds import Bound, in_units_of
 from microagg_core.group.costs import columns_are_affordable
 from microagg_core.group.headway import Progress, only_for
-from microagg_core.group.metrics.losses import group_means
+from microagg_core.group.metrics.losses import group_means, sse_of_labels
+from microagg_core.group.points import AnyPoints, Points
 from microagg_core.group.refine.neighbours import Records
-from microagg_core.group.refine.refinement import sse_of_labels
 from microagg_core.group.refine.search import CandidateGroups, relaxation, searched
 from microagg_core.kernels.refinement.pricing import price_all
 
@@ -60,7 +60,7 @@ class _Task:
     scale: float
 
 
-def column_bound(X: Floats, k: int) -> Bound | None:
+def column_bound(X: AnyPoints, k: int) -> Bound | None:
     """Prove the column generation bound of an (n, p) array; None where it did not come to a valid iterate."""
     if len(X) < 2 * k or not columns_are_affordable(len(X), k):
         return None
@@ -68,10 +68,10 @@ def column_bound(X: Floats, k: int) -> Bound | None:
         return _proved(X, k)
 
 
-def _proved(X: Floats, k: int) -> Bound | None:
+def _proved(X: AnyPoints, k: int) -> Bound | None:
     n = len(X)
     records = Records.of(X, 12)
-    Z = records.Z
+    Z = records.points
     labels, candidates = searched(records, k, _STEPS)
     upper = sse_of_labels(Z, labels)
     if upper <= 0:
@@ -86,17 +86,26 @@ def _proved(X: Floats, k: int) -> Bound | None:
         "groups": len(candidates.cost),
         "proved": "no group of k to 2k-1 records costs less beyond its prices than the bound allows for",
     }
-    return in_units_of(X, Z, Bound(proof.value * task.scale * (1.0 - _SLACK), "columns", facts))
+    return in_units_of(Points.of(X), Bound(proof.value * task.scale * (1.0 - _SLACK), "columns", facts))
 
 
-def _task(Z: Floats, labels: Ints, k: int, scale: float) -> _Task:
+def _task(Z: Points, labels: Ints, k: int, scale: float) -> _Task:
     n = len(Z)
-    D = cdist(Z, Z, "sqeuclidean") / scale * (1.0 - _SLACK)
+    numbers, codes = Z.X[:, ~Z.is_code], Z.X[:, Z.is_code].astype(np.int64)
+    D = cdist(numbers, numbers, "sqeuclidean")
+    for column, cost in zip(codes.T, Z.costs[Z.is_code], strict=True):
+        D += cost * (column[:, None] != column)
+    D *= (1.0 - _SLACK) / scale
     nearest = np.zeros((n, 2 * k))
     others = np.sort(D, axis=1)[:, 1 : 2 * k]
     nearest[:, 1 : 1 + others.shape[1]] = np.cumsum(others, axis=1)
     sizes = np.bincount(labels)
-    added = cdist(Z, group_means(Z, labels), "sqeuclidean") / scale
+    added = cdist(numbers, group_means(numbers, labels), "sqeuclidean")
+    for column, cost in zip(codes.T, Z.costs[Z.is_code], strict=True):
+        shares = np.zeros((len(sizes), column.max() + 1))
+        np.add.at(shares, (labels, column), 1.0 / sizes[labels])
+        added += 0.5 * cost * (1.0 - 2.0 * shares[:, column].T + (shares**2).sum(axis=1))
+    added /= scale
     own = added[np.arange(n), labels] * (sizes[labels] / (sizes[labels] - 1))
     added *= sizes / (sizes + 1)
     added[np.arange(n), labels] = own

@@ -13,21 +13,24 @@ import numpy as np
 
 from microagg_core.arrays import Floats, Ints, ShortInts
 from microagg_core.group.bounds import Bound, in_units_of, rounded_down
-from microagg_core.group.labels import checked_labels, private_copy
+from microagg_core.group.labels import checked_labels, exponent_of, points_of, private_copy
+from microagg_core.group.points import AnyPoints, Points
 from microagg_core.kernels.refinement.nearest_lists import nearest_of_all, nearest_sums, spread
+from microagg_core.kernels.values import Values
 
 
 @dataclass(frozen=True)
 class Records:
     """Records scaled by a power of two and put in an order that depends on their values alone, with neighbours.
 
-    The order makes the groups found independent of the order of the input, but for equal records, and keeps
-    neighbours near each other in memory. ``order`` is the input's record at each place, ``by_value`` its rank by value.
-    Equal records are of one class: ``record_class`` by rank, with the ``sizes`` of classes and, (classes, found) by
-    distance, the nearest classes of each, itself first, and their ``squared`` distances.
+    Numbers come before codes. The order makes the groups found independent of the order of the input, but for equal
+    records, and keeps neighbours near each other in memory. ``order`` is the input's record at each place,
+    ``by_value`` its rank by value. Equal records are of one class: ``record_class`` by rank, with the ``sizes`` of
+    classes and, (classes, found) by distance, the nearest classes of each, itself first, and their ``squared``
+    distances.
     """
 
-    Z: Floats
+    points: Points
     order: Ints
     by_value: Ints
     record_class: Ints
@@ -36,22 +39,24 @@ class Records:
     squared: Floats
 
     @classmethod
-    def of(cls, X: Floats, count: int) -> Records:
-        """Order the records of an (n, p) array of finite numbers, and find ``count`` neighbours of each."""
+    def of(cls, X: AnyPoints, count: int) -> Records:
+        """Order finite records, and find ``count`` neighbours of each."""
         scaled = private_copy(X)
-        order = np.lexsort(scaled.T[::-1])
-        ordered = np.ascontiguousarray(scaled[order])
-        del scaled
+        costs = points_of(scaled).costs
+        order = np.lexsort(scaled.X[::-1])
+        ordered = np.ascontiguousarray(scaled.X.T[order])
         new = np.ones(len(X), dtype=np.bool_)
         new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
         record_class = np.cumsum(new) - 1
         sizes = np.bincount(record_class)
-        nearest = nearest_of_all(np.ascontiguousarray(ordered[new].T), min(count + 1, len(sizes)))
+        once = Values(np.ascontiguousarray(ordered[new].T), scaled.costs)
+        del scaled
+        nearest = nearest_of_all(once, min(count + 1, len(sizes)))
         rank = np.empty(len(sizes), dtype=np.int64)
         rank[nearest.order] = np.arange(len(sizes))
         by_value = np.argsort(rank[record_class], kind="stable")
-        Z = np.ascontiguousarray(ordered[by_value])
-        return cls(Z, order[by_value], by_value, record_class, sizes, nearest.near, nearest.squared)
+        points = Points(np.ascontiguousarray(ordered[by_value]), costs)
+        return cls(points, order[by_value], by_value, record_class, sizes, nearest.near, nearest.squared)
 
     def near(self, count: int) -> ShortInts:
         first = np.concatenate([[0], np.cumsum(self.sizes)])
@@ -79,20 +84,20 @@ def neighbour_bound(records: Records, k: int) -> Bound:
     least squared distances (its own 0 among them) grows with m, so that m = k is the least: all groups together lose at
     least 1/(2k) times the sum, over records, of the squared distances to the k-1 nearest.
     """
-    n, p = records.Z.shape
+    n, p = records.points.shape
     of_classes = nearest_sums(records.classes, records.squared, records.sizes, k - 1)
     total = math.fsum(of_classes[records.record_class])
     return Bound(rounded_down(total / (2 * k), p), "neighbours", {"records": n, "neighbours": k - 1})
 
 
-def neighbour_bound_of(X: Floats, k: int) -> Bound:
-    """Compute the neighbour bound of finite (n, p) numbers in near-linear time; exact for fewer than 2k records."""
-    n = len(X)
+def neighbour_bound_of(X: AnyPoints, k: int) -> Bound:
+    """Compute the neighbour bound of finite records in near-linear time; exact for fewer than 2k of them."""
+    points, n = Points.of(X), len(X)
     if k < 2:
         return Bound(0.0, "neighbours", {"records": n, "neighbours": 0})
     if n < 2 * k:
-        Z = private_copy(X)  # one group, whose loss is the sum over its pairs
-        total = math.fsum(float(np.sum((Z - row) ** 2)) for row in Z)
-        return in_units_of(X, Z, Bound(rounded_down(total / (2 * n), sum(X.shape)), "one group", {"records": n}))
-    records = Records.of(X, k - 1)
-    return in_units_of(X, records.Z, neighbour_bound(records, k))
+        Z = points.scaled(exponent_of(points))  # one group, whose loss is the sum over its pairs
+        others = np.arange(n)
+        total = math.fsum(float(np.sum(Z.squared_distances(others, np.full(n, i)))) for i in range(n))
+        return in_units_of(points, Bound(rounded_down(total / (2 * n), sum(points.shape)), "one group", {"records": n}))
+    return in_units_of(points, neighbour_bound(Records.of(points, k - 1), k))

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from microagg_core.arrays import Floats, Ints
+from microagg_core.arrays import Ints
 from microagg_core.group.costs import LARGE_K, annealing_sweeps, downhill_sweeps, optimum_is_affordable
 from microagg_core.group.labels import checked_labels
-from microagg_core.group.metrics.losses import group_means
+from microagg_core.group.metrics.losses import sse_of_labels
 from microagg_core.group.points import AnyPoints, Points
 from microagg_core.group.refine.annealing import Annealing
 from microagg_core.group.refine.neighbours import Records
@@ -28,11 +28,6 @@ _HOTTEST, _HOTTEST_FAST = 0.5, (1.2, 0.8)
 _POWER = 2
 
 
-def sse_of_labels(X: Floats, labels: Ints) -> float:
-    """Add up squared distances of records to their group's mean, computed from nothing but both."""
-    return float(np.sum((X - group_means(X, labels)[labels]) ** 2))
-
-
 def neighbour_count(n: int, k: int) -> int:
     return min(n - 1, max(10, min(k + 2, 26)))
 
@@ -43,7 +38,7 @@ def refine_near(records: Records, given: Ints, k: int, effort: str, seed: int) -
     A thorough annealing begins less hot than the fast one, and may end in a valley that is not as deep (with 60 % zeros
     in 2 files of 20): the fast one, of fewer steps, is made as well, and the better of both kept.
     """
-    Z, start = records.Z, records.inward(given)
+    Z, start = records.points, records.inward(given)
     best, least = start, sse_of_labels(Z, start)
     if least == 0:
         return given
@@ -55,22 +50,24 @@ def refine_near(records: Records, given: Ints, k: int, effort: str, seed: int) -
 
 
 def _annealed(records: Records, start: Ints, k: int, effort: str, seed: int) -> Ints:
-    n, p = records.Z.shape
-    annealing = Annealing(records.Z, records.near(neighbour_count(n, k)), k, seed)
+    n, p = records.points.shape
+    annealing = Annealing(records.points, records.near(neighbour_count(n, k)), k, seed)
     hottest = _HOTTEST if effort != "fast" else _HOTTEST_FAST[k > LARGE_K]
     way = (annealing_sweeps(effort, n, p, k), hottest, _POWER, downhill_sweeps(effort, k))
-    return annealing.run(cut_large(records.Z, start, k), *way)
+    return annealing.run(cut_large(records.points, start, k), *way)
 
 
-def cut_large(X: Floats, labels: Ints, k: int) -> Ints:
+def cut_large(points: Points, labels: Ints, k: int) -> Ints:
     """Cut groups of 2k or more in halves, along the attribute that varies most, until none is left."""
     _, labels, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     waiting = [np.flatnonzero(labels == a) for a in np.flatnonzero(sizes >= 2 * k)]
     cut: Ints = labels.astype(np.int64)
-    n_groups = len(sizes)
+    n_groups, X, is_code = len(sizes), points.X, points.is_code
     while waiting:
         group = waiting.pop()
-        column = X[group, int(np.argmax(np.ptp(X[group], axis=0)))]
+        width = np.ptp(X[group], axis=0)
+        width[is_code] = np.where(width[is_code] > 0, np.sqrt(points.costs[is_code]), 0.0)
+        column = X[group, int(np.argmax(width))]
         halves = np.split(group[np.argsort(column, kind="stable")], [len(group) // 2])
         cut[halves[1]] = n_groups
         n_groups += 1
@@ -87,14 +84,14 @@ def affordable_optimum(records: Records, k: int, effort: str | float) -> Optimum
 
     It stops by counts, not by the clock, so that the same records give the same groups on every machine.
     """
-    n, p = records.Z.shape
+    n, p = records.points.shape
     if effort != "thorough" or not optimum_is_affordable(n, p, k):
         return None
     from microagg_core.group.factor import (
         optimal_two,  # loads solvers, which a worker has no memory for unless it needs them
     )
 
-    return optimal_two(records.Z, seconds=None)
+    return optimal_two(records.points, seconds=None)
 
 
 def least_loss(records: Records, given: Ints, optimum: Optimum, seed: int) -> Ints:
@@ -104,7 +101,7 @@ def least_loss(records: Records, given: Ints, optimum: Optimum, seed: int) -> In
     """
     refined = [] if optimum.gap == 0 else [refine_near(records, given, 2, "thorough", seed)]
     candidates = [given, *refined, records.outward(optimum.labels, 2)]
-    losses = [sse_of_labels(records.Z, records.inward(labels)) for labels in candidates]
+    losses = [sse_of_labels(records.points, records.inward(labels)) for labels in candidates]
     enough = min(losses) * (1 + _NOTHING)
     return next(labels for labels, loss in zip(candidates, losses, strict=True) if loss <= enough)
 
@@ -126,7 +123,7 @@ def refine(X: AnyPoints, labels: Ints, k: int, *, effort: str = "fast", seed: in
     given = checked_labels(labels, (k, None), "refine")
     if len(X) < 2 * k or k < 2:
         return given
-    records = Records.of(Points.of(X).numbers(), neighbour_count(len(X), k))
+    records = Records.of(X, neighbour_count(len(X), k))
     optimum = affordable_optimum(records, k, effort)
     if optimum is not None:
         return least_loss(records, given, optimum, seed)

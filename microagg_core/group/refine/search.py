@@ -15,9 +15,11 @@ from microagg_core.arrays import Floats, Ints
 from microagg_core.group.costs import DEFAULT_STEPS
 from microagg_core.group.headway import Progress
 from microagg_core.group.labels import checked_labels, private_copy
+from microagg_core.group.metrics.losses import sse_of_labels
+from microagg_core.group.points import AnyPoints, Points
 from microagg_core.group.refine.annealing import Annealing
 from microagg_core.group.refine.neighbours import Records
-from microagg_core.group.refine.refinement import cut_large, neighbour_count, sse_of_labels
+from microagg_core.group.refine.refinement import cut_large, neighbour_count
 from microagg_core.kernels.tree.mdav import quicker_peel
 
 #: SciPy's solvers, whose published types refuse sparse matrices and ``node_limit``.
@@ -34,14 +36,13 @@ _MOST_COLUMNS, _COLUMNS_A_RECORD = 200_000, 3
 class CandidateGroups:
     """Distinct groups of records, each with its sum of squared errors."""
 
-    X: Floats
+    points: Points
     cost: dict[tuple[int, ...], float] = field(default_factory=dict)
 
     def add(self, members: Iterable[int]) -> None:
         key = tuple(sorted(members))
         if key not in self.cost:
-            rows = self.X[list(key)]
-            self.cost[key] = float(((rows - rows.mean(axis=0)) ** 2).sum())
+            self.cost[key] = self.points.rows(np.array(key)).total_squares()
 
     def add_partition(self, labels: Ints) -> None:
         for group in _parts(labels):
@@ -167,7 +168,7 @@ class Budget:
 
 
 def search(
-    X: Floats,
+    X: AnyPoints,
     k: int,
     *,
     steps: int = DEFAULT_STEPS,
@@ -184,21 +185,21 @@ def search(
     Returns labels 0 to g-1 in the order of each group's first record; never worse than ``start``.
     """
     began = time.monotonic()
-    given = _mdav_groups(X, k) if start is None else checked_labels(start, (k, None), "search")
+    given = _mdav_groups(Points.of(X), k) if start is None else checked_labels(start, (k, None), "search")
     n = len(X)
     if n < 2 * k:
         return given
     count = min(n - 1, max(neighbour_count(n, k), min(2 * k + 2, _MOST_NEIGHBOURS)))
     records = Records.of(X, count)
     first = records.inward(given)
-    before = sse_of_labels(records.Z, first)
+    before = sse_of_labels(records.points, first)
     if before == 0:
         return given
-    annealing = Annealing(records.Z, records.near(count), k, seed)
-    first = cut_large(records.Z, first, k)
+    annealing = Annealing(records.points, records.near(count), k, seed)
+    first = cut_large(records.points, first, k)
     budget = _budget(annealing, first, steps, seconds, began)
-    annealed = _runs(annealing, records.Z, first, budget)
-    return records.outward(annealed, k) if sse_of_labels(records.Z, annealed) < before else given
+    annealed = _runs(annealing, records.points, first, budget)
+    return records.outward(annealed, k) if sse_of_labels(records.points, annealed) < before else given
 
 
 def _budget(annealing: Annealing, first: Ints, steps: int, seconds: float | None, began: float) -> Budget:
@@ -216,18 +217,18 @@ def _budget(annealing: Annealing, first: Ints, steps: int, seconds: float | None
     return Budget(max(int(left / a_sweep), 1), ends, programme)
 
 
-def _mdav_groups(X: Floats, k: int) -> Ints:
-    return checked_labels(quicker_peel(private_copy(X).T, k, 2 * k), (k, 2 * k - 1), "mdav")
+def _mdav_groups(points: Points, k: int) -> Ints:
+    return checked_labels(quicker_peel(private_copy(points), k, 2 * k), (k, 2 * k - 1), "mdav")
 
 
 def searched(records: Records, k: int, sweeps: int, seed: int = 0) -> tuple[Ints, CandidateGroups]:
     """Make the usual runs from MDAV's groups: the best partition of places, and all groups that were met."""
-    given = _mdav_groups(records.Z, k)
-    annealing = Annealing(records.Z, records.near(neighbour_count(len(given), k)), k, seed)
-    return _annealed(annealing, records.Z, given, Budget(sweeps))
+    given = _mdav_groups(records.points, k)
+    annealing = Annealing(records.points, records.near(neighbour_count(len(given), k)), k, seed)
+    return _annealed(annealing, records.points, given, Budget(sweeps))
 
 
-def _annealed(annealing: Annealing, X: Floats, first: Ints, budget: Budget) -> tuple[Ints, CandidateGroups]:
+def _annealed(annealing: Annealing, X: Points, first: Ints, budget: Budget) -> tuple[Ints, CandidateGroups]:
     """Make all runs: the best partition, and the groups met where a programme is worth it."""
     best, least = first, sse_of_labels(X, first)
     candidates, collects = CandidateGroups(X), len(X) <= _MOST_FOR_PROGRAMME
@@ -250,7 +251,7 @@ def _annealed(annealing: Annealing, X: Floats, first: Ints, budget: Budget) -> t
     return best, candidates
 
 
-def _runs(annealing: Annealing, X: Floats, first: Ints, budget: Budget) -> Ints:
+def _runs(annealing: Annealing, X: Points, first: Ints, budget: Budget) -> Ints:
     """Make all runs, then solve the programme, and go downhill from what it finds."""
     best, candidates = _annealed(annealing, X, first, budget)
     if budget.programme_seconds == 0.0 or len(X) > _MOST_FOR_PROGRAMME:

@@ -12,8 +12,9 @@ import numpy as np
 from microagg_core.arrays import Floats, Ints
 from microagg_core.inspect.protect.rules import Rules, broken_by
 from microagg_core.kernels.machine_code.jit import jit, uncounted
-from microagg_core.kernels.tree.searches import Search, find_nearest, least_distance, new_search
+from microagg_core.kernels.tree.searches import Search, find_nearest, least_by_numbers, new_search
 from microagg_core.kernels.tree.shrinking_tree import LEAF, Tree, new_tree, rebuild_if_sparse, remove
+from microagg_core.kernels.values import Values
 
 
 @uncounted
@@ -44,7 +45,8 @@ def gather_k_first(X: Floats, seeds: Ints, k: int, walk: int, rules: Rules) -> I
     """
     n = X.shape[1]
     labels, members, n_groups = np.full(n, -1), np.empty(k, np.int64), 0
-    tree, search = new_tree(X), new_search(X.shape[0], k + walk)
+    tree = new_tree(Values(X, np.zeros(0)))
+    search = new_search(tree, k + walk)
     for seed in seeds:
         if tree.size[1] < 2 * k:
             break
@@ -75,8 +77,8 @@ def _near_leaf(tree: Tree, search: Search) -> int:
     node, leaves = 1, tree.size[0]
     while node < leaves:
         a, b = 2 * node, 2 * node + 1
-        to_a = least_distance(tree.boxes, a, search.point)
-        node = b if least_distance(tree.boxes, b, search.point) < to_a else a
+        to_a = least_by_numbers(tree.boxes, a, search.point)
+        node = b if least_by_numbers(tree.boxes, b, search.point) < to_a else a
     return int(node - leaves)
 
 
@@ -91,7 +93,8 @@ def gather_t_first(X: Floats, seeds: Ints, n_strata: int, share: int, n_groups: 
     p, n = X.shape
     labels, number = np.full(n, -1), 0
     step = X[p - 1].max() / max(1, n_strata - 1)
-    tree, search = new_tree(X), new_search(p, share)
+    tree = new_tree(Values(X, np.zeros(0)))
+    search = new_search(tree, share)
     members = np.empty(share * n_strata, np.int64)
     for seed in seeds:
         if number == n_groups:

@@ -18,11 +18,10 @@ import numpy as np
 from microagg_core.arrays import Bools, Floats, Ints, ShortInts
 from microagg_core.errors import DataError, InternalError
 from microagg_core.group.costs import EFFORTS, annealing_sweeps
-from microagg_core.group.metrics.losses import group_means
+from microagg_core.group.metrics.losses import group_means, sse_of_labels
 from microagg_core.group.metrics.moments import MOST_OF_WEIGHT, Groups
 from microagg_core.group.points import AnyPoints, Points
 from microagg_core.group.refine.neighbours import Records
-from microagg_core.group.refine.refinement import sse_of_labels
 from microagg_core.inspect.demand import Demand
 from microagg_core.inspect.distributions import Distribution
 from microagg_core.inspect.protect.exchanges import exchange_records, mend
@@ -287,7 +286,7 @@ def protected_groups(
     count = min(n - 1, _NEAR_OF_LARGE if n > _LARGE else _NEAR)
     records = Records.of(X, count)
     ordered = demands.taken(records.order)
-    block = _Block(np.ascontiguousarray(records.Z), records.near(count), k, ordered, ordered.rules())
+    block = _Block(np.ascontiguousarray(records.points.X), records.near(count), k, ordered, ordered.rules())
     candidates = list(ways(block.Z, records.inward(labels), k, block.demands, block.near).values())
     loss = [sse_of_labels(block.Z, groups) for groups in candidates]
     plain = candidates[int(np.argmin(loss))]
@@ -316,7 +315,7 @@ def mended_groups(points: AnyPoints, labels: Ints, k: int, demands: BlockDemands
         return np.zeros(n, dtype=np.int64)
     count = min(n - 1, _NEAR)
     records = Records.of(X, count)
-    rules, Z = demands.taken(records.order).rules(), np.ascontiguousarray(records.Z)
+    rules, Z = demands.taken(records.order).rules(), np.ascontiguousarray(records.points.X)
     groups, _ = _mended(Z, records.inward(labels), rules, records.near(count))
     mended = records.outward(groups, k)
     if demands.broken(mended).any():

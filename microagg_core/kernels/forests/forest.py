@@ -12,19 +12,20 @@ from microagg_core.kernels.tools.sorting import stable_order
 from microagg_core.kernels.tree.mdav import look_from
 from microagg_core.kernels.tree.searches import component_of, find_nearest_outside, new_search
 from microagg_core.kernels.tree.shrinking_tree import new_tree
+from microagg_core.kernels.values import Values
 
 
 @jit
-def forest(X: Floats, k: int, order: Ints) -> Ints:
-    """Return the record to which each record's edge goes, -1 for one without; X is (p, n) and n >= k.
+def forest(values: Values, k: int, order: Ints) -> Ints:
+    """Return the record to which each record's edge goes, -1 for one without; of n >= k records.
 
     ``order`` holds all records once. A record whose tree is below k when its turn comes has no edge yet: only a
     record's own turn gives it one, and a tree has one record without, its root. So one pass is enough, every tree
     that stays below k meets its root's turn, and where the order is random, any small tree is as likely to be next
     as any other. A tree below k holds at most k-2 others, so the nearest record outside is one of the k-1 nearest.
     """
-    p, n = X.shape
-    tree, search = new_tree(X), new_search(p, 1)
+    n, tree = values.X.shape[1], new_tree(values)
+    search = new_search(tree, 1)
     heads = np.full(n, -1)
     components, sizes = np.arange(n), np.ones(n, np.int64)
     for record in order:

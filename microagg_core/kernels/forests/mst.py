@@ -12,8 +12,9 @@ import numpy as np
 from microagg_core.arrays import Floats, Ints
 from microagg_core.kernels.forests.forest import Trees, Walk, label, trees_of
 from microagg_core.kernels.machine_code.jit import jit
-from microagg_core.kernels.scan.remaining import BLOCK, exchange, squared_distances
+from microagg_core.kernels.scan.remaining import BLOCK, exchange
 from microagg_core.kernels.tools.sorting import stable_order
+from microagg_core.kernels.values import Values, squared_distances
 
 
 @jit
@@ -39,14 +40,14 @@ def _offer(record: int, distances: Floats, ids: Ints, near: Floats, heads: Ints)
 
 
 @jit
-def _grow(X: Floats, ids: Ints, m: int, near: Floats, heads: Ints, block: Floats) -> int:
+def _grow(values: Values, ids: Ints, m: int, near: Floats, heads: Ints, block: Floats) -> int:
     """Offer the record in column m to the first m; returns the column whose edge is then the best."""
-    point = X[:, m].copy()
+    point = values.X[:, m].copy()
     best, shortest = 0, np.inf
     for start in range(0, m, BLOCK):
         stop = min(start + BLOCK, m)
         distances = block[: stop - start]
-        squared_distances(X, start, 1.0, point, distances)
+        squared_distances(values, start, point, distances)
         _offer(ids[m], distances, ids[start:stop], near[start:stop], heads[start:stop])
         reached = 0
         for i in range(start, stop):
@@ -61,22 +62,22 @@ def _grow(X: Floats, ids: Ints, m: int, near: Floats, heads: Ints, block: Floats
 
 
 @jit
-def spanning_tree(X: Floats) -> tuple[Ints, Floats]:
+def spanning_tree(values: Values) -> tuple[Ints, Floats]:
     """Find for each record but record 0 the other end of its edge (-1 for that), and the edge's squared length.
 
-    X is a (p, n) array whose columns are rearranged.
+    The columns of the values are rearranged.
     """
-    n = X.shape[1]
+    n = values.X.shape[1]
     ids, where = np.arange(n), np.arange(n)
     near, heads, block = np.full(n, np.inf), np.full(n, -1), np.empty(BLOCK)
     ends, lengths = np.full(n, -1), np.zeros(n)
     column = 0
     for m in range(n - 1, 0, -1):
         # What is in the tree stands behind what is not.
-        exchange(X, ids, where, column, m)
+        exchange(values.X, ids, where, column, m)
         near[column], near[m] = near[m], near[column]
         heads[column], heads[m] = heads[m], heads[column]
-        column = _grow(X, ids, m, near, heads, block)
+        column = _grow(values, ids, m, near, heads, block)
         ends[ids[column]], lengths[ids[column]] = heads[column], near[column]
     return ends, lengths
 

@@ -22,7 +22,8 @@ _WIDER = 1.0 + 1e-10
 class PairTree(NamedTuple):
     """Records in the tree's order, and for each node its records, box, and the node after its subtree."""
 
-    rows: Floats
+    rows: Floats  #: (n, p), numbers first
+    costs: Floats  #: of a mismatch, of each column of codes
     order: Ints  #: the record in each place
     start: Ints
     stop: Ints
@@ -31,12 +32,13 @@ class PairTree(NamedTuple):
     high: Floats
 
 
-def new_pair_tree(X: Floats) -> PairTree:
+def new_pair_tree(X: Floats, costs: Floats) -> PairTree:
     """Build the tree of the (n, p) records by halving at the median of the widest attribute.
 
-    >>> new_pair_tree(np.arange(30.0).reshape(30, 1)).skip.tolist()
+    >>> new_pair_tree(np.arange(30.0).reshape(30, 1), np.zeros(0)).skip.tolist()
     [7, 4, 3, 4, 7, 6, 7]
     """
+    numbers = X.shape[1] - len(costs)
     order = np.arange(len(X))
     nodes: list[list[int]] = []
     boxes = []
@@ -48,7 +50,9 @@ def new_pair_tree(X: Floats) -> PairTree:
         nodes.append([start, stop, len(nodes) + 1])
         path = [*above, len(nodes) - 1]
         if stop - start > LEAF:
-            widest = int(np.argmax(boxes[-1][1] - boxes[-1][0]))
+            width = boxes[-1][1] - boxes[-1][0]
+            width[numbers:] = np.where(width[numbers:] > 0, np.sqrt(costs), 0.0)
+            widest = int(np.argmax(width))
             order[start:stop] = order[start:stop][np.argsort(rows[:, widest], kind="stable")]
             middle = (start + stop) // 2
             waiting += [(middle, stop, path), (start, middle, path)]
@@ -56,36 +60,42 @@ def new_pair_tree(X: Floats) -> PairTree:
             nodes[node][2] = len(nodes)
     start, stop, skip = np.array(nodes, np.int64).T.copy()
     low, high = (np.array(side) for side in zip(*boxes, strict=True))
-    return PairTree(X[order], order, start, stop, skip, low, high)
+    return PairTree(X[order], costs, order, start, stop, skip, low, high)
 
 
 @jit
-def squared(a: Floats, b: Floats) -> float:
+def squared(a: Floats, b: Floats, costs: Floats) -> float:
     """Compute the squared distance of two records, the same for both orders."""
-    total = 0.0
-    for j in range(a.shape[0]):
+    total, numbers = 0.0, a.shape[0] - costs.shape[0]
+    for j in range(numbers):
         total += (a[j] - b[j]) ** 2
+    for c in range(costs.shape[0]):
+        if a[numbers + c] != b[numbers + c]:
+            total += costs[c]
     return total
 
 
 @jit
-def whole(a: Floats, b: Floats, scale: float) -> int:
-    return int(np.floor(scale * squared(a, b)))
+def whole(a: Floats, b: Floats, costs: Floats, scale: float) -> int:
+    return int(np.floor(scale * squared(a, b, costs)))
 
 
 @jit
-def weights_of(X: Floats, left: Ints, right: Ints, scale: float) -> Ints:
+def weights_of(X: Floats, costs: Floats, left: Ints, right: Ints, scale: float) -> Ints:
     out = np.empty(left.shape[0], np.int64)
     for i in range(left.shape[0]):
-        out[i] = whole(X[left[i]], X[right[i]], scale)
+        out[i] = whole(X[left[i]], X[right[i]], costs, scale)
     return out
 
 
 @jit
 def is_beyond(tree: PairTree, node: int, row: Floats, limit: float) -> bool:
     """Say whether all of a node's records lie at a squared distance of at least the limit."""
-    total = 0.0
-    for j in range(row.shape[0]):
+    total, numbers = 0.0, row.shape[0] - tree.costs.shape[0]
+    for c in range(tree.costs.shape[0]):
+        if row[numbers + c] < tree.low[node, numbers + c] or row[numbers + c] > tree.high[node, numbers + c]:
+            total += tree.costs[c]
+    for j in range(numbers):
         gap = max(tree.low[node, j] - row[j], row[j] - tree.high[node, j])
         if gap > 0:
             total += gap * gap
@@ -99,7 +109,7 @@ def _keep_nearest(tree: PairTree, node: int, place: int, near: Floats, places: I
     """Put the records of a leaf among the nearest of the record in a place, sorted; the last fall out."""
     last = near.shape[0] - 1
     for other in range(tree.start[node], tree.stop[node]):
-        d = squared(tree.rows[place], tree.rows[other])
+        d = squared(tree.rows[place], tree.rows[other], tree.costs)
         if other == place or d >= near[last]:
             continue
         i = last
@@ -203,7 +213,7 @@ def light_pairs(tree: PairTree, prices: Prices, room: int) -> tuple[Ints, Ints]:
                 continue
             if tree.skip[node] == node + 1:
                 for other in range(max(tree.start[node], place + 1), tree.stop[node]):
-                    doubled = 2 * whole(row, tree.rows[other], prices.scale)
+                    doubled = 2 * whole(row, tree.rows[other], tree.costs, prices.scale)
                     if doubled < own + most[other] and missing(prices, u, tree.order[other], doubled) > 0:
                         if found == room:
                             return left, right
@@ -230,7 +240,7 @@ def _partners(tree: PairTree, price: Ints, highest: Ints, place: int, scale: flo
         if tree.skip[node] == node + 1:
             for other in range(tree.start[node], tree.stop[node]):
                 lower = price[other] < own or (price[other] == own and other > place)
-                if lower and squared(row, tree.rows[other]) < (2 * own + price[other] + slack + 16) * unit:
+                if lower and squared(row, tree.rows[other], tree.costs) < (2 * own + price[other] + slack + 16) * unit:
                     out[found] = other
                     found += 1
         node += 1
@@ -263,7 +273,7 @@ def cheap_groups(tree: PairTree, price_of: Ints, scale: float, slack: int, room:
     for a in range(n):
         size = _partners(tree, price, highest, a, scale, slack, near)
         for i in range(size):
-            first[i] = whole(tree.rows[a], tree.rows[near[i]], scale)
+            first[i] = whole(tree.rows[a], tree.rows[near[i]], tree.costs, scale)
         for i in range(size):
             if count >= room:
                 return groups[:count], excess[:count], False
@@ -275,7 +285,7 @@ def cheap_groups(tree: PairTree, price_of: Ints, scale: float, slack: int, room:
                 gain = price[a] + price[b] + price[near[j]] - 2 * (first[i] + first[j])
                 if gain + slack <= 0:
                     continue
-                gain -= 2 * whole(tree.rows[b], tree.rows[near[j]], scale)
+                gain -= 2 * whole(tree.rows[b], tree.rows[near[j]], tree.costs, scale)
                 if gain + slack > 0:
                     count = _note(groups, excess, count, tree.order[a], tree.order[b], tree.order[near[j]], gain)
     return groups[:count], excess[:count], True

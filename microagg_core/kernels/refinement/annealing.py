@@ -21,7 +21,9 @@ from microagg_core.kernels.refinement.changes import (
     Grouping,
     add_row,
     begin,
+    between,
     carry_out,
+    list_members,
     make_group,
     move,
     move_cost,
@@ -30,6 +32,7 @@ from microagg_core.kernels.refinement.changes import (
     squared_distance,
     swap,
     swap_cost,
+    to_group,
     total_sse,
 )
 from microagg_core.kernels.tools.random_draws import draw
@@ -79,11 +82,15 @@ def _leave(g: Grouping, d: GroupDraft, row: int, n_taken: int) -> float:
     b, left, centre = d.group[row], d.size[row], d.centre
     for j in range(centre.shape[1]):
         centre[row, j] = 0.0
+    at = 0
     for i in range(g.size[b]):
         if not _is_taken(d, g.members[b, i], n_taken):
             for j in range(centre.shape[1]):
                 centre[row, j] += g.X[g.members[b, i], j] / left
-    sse = 0.0
+            if g.words.shape[1] > 0:
+                d.members[row, at] = g.members[b, i]
+                at += 1
+    sse = list_members(g, d, row) if g.words.shape[1] > 0 else 0.0
     for i in range(g.size[b]):
         if not _is_taken(d, g.members[b, i], n_taken):
             sse += squared_distance(g.X, g.members[b, i], centre, row)
@@ -161,7 +168,7 @@ def _nearest_first(g: Grouping, d: GroupDraft, k: int, start: int, at: int) -> N
     if stop - start == k:
         return
     for i in range(start, stop):
-        distance[i] = squared_distance(g.X, moved[at], g.X, moved[i])
+        distance[i] = between(g, moved[at], moved[i])
     distance[at] = -1.0
     for i in range(start, start + k):
         for t in range(i, stop):
@@ -213,7 +220,7 @@ def rebuild(
 @inlined
 def _exchange(g: Grouping, x: int, b: int, k: int, limit: float, random: UInt64s) -> None:
     """Move x to another group b, or swap it with one of b's members, if that costs less than the limit."""
-    x_to_b = squared_distance(g.X, x, g.centre, b)
+    x_to_b = to_group(g, x, b)
     if g.size[g.label[x]] > k and g.size[b] < 2 * k and move_cost(g, x, b, x_to_b) < limit:
         move(g, x, b, k)
         return
@@ -290,7 +297,7 @@ def _best_change(g: Grouping, near: ShortInts, k: int, x: int, tolerance: float)
         b = g.label[near[x, r]]
         if b in (a, to):
             continue
-        x_to_b = squared_distance(g.X, x, g.centre, b)
+        x_to_b = to_group(g, x, b)
         if g.size[a] > k and g.size[b] < 2 * k:
             cost = move_cost(g, x, b, x_to_b)
             if cost < gain:

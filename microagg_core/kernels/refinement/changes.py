@@ -2,6 +2,11 @@
 
 ``X`` is (n, p), one record a row, p a multiple of four (padded with zeros). A group's centre is computed anew from
 its members at each change, so that nothing drifts. Costs are changes of the sum of squared distances to centres.
+
+Codes are bytes of 64-bit words. Two records' words are compared at once; which of their bytes agree makes a number,
+and a table has what that is worth: the costs of the codes that agree. With W the worth of all, two records are W less
+their worth apart, and a record is W/2 + T/(2 m m) - t/m from the centre of m records, where t is its worth with all of
+them and T that of all their ordered pairs, each with itself, too.
 """
 
 from __future__ import annotations
@@ -32,6 +37,10 @@ class Grouping(NamedTuple):
     n_free: Ints
     #: (4, 2k or more), for one group's numbers.
     room: Floats
+    #: (n, words) and (words, 256), as :mod:`microagg_core.group.refine.packing` makes them; and T of each group.
+    words: UInt64s
+    worth: Floats
+    alike: Floats
 
 
 @inlined
@@ -48,6 +57,64 @@ def squared_distance(A: Floats, a: int, B: Floats, b: int) -> float:
     return (s0 + s1) + (s2 + s3)
 
 
+_SEVENS, _GATHER = np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(0x0102040810204080)
+
+
+@inlined
+def worth(g: Grouping, x: int, y: int) -> float:
+    """Return what the codes are worth in which two records agree."""
+    total = 0.0
+    for w in range(g.words.shape[1]):
+        apart = g.words[x, w] ^ g.words[y, w]
+        # The highest bit of each byte that is zero, and then these bits side by side.
+        equal = ~(((apart & _SEVENS) + _SEVENS) | apart | _SEVENS)
+        total += g.worth[w, ((equal >> np.uint64(7)) * _GATHER) >> np.uint64(56)]
+    return total
+
+
+@inlined
+def all_worth(g: Grouping) -> float:
+    """Return what all codes are worth."""
+    total = 0.0
+    for w in range(g.worth.shape[0]):
+        total += g.worth[w, 255]
+    return total
+
+
+@inlined
+def between(g: Grouping, x: int, y: int) -> float:
+    """Compute the squared distance of two records."""
+    d = squared_distance(g.X, x, g.X, y)
+    return d + (all_worth(g) - worth(g, x, y)) if g.words.shape[1] > 0 else d
+
+
+@inlined
+def _to_centre(g: Grouping, x: int, members: Ints, row: int, m: int, alike: float) -> float:
+    """Compute what codes make of the squared distance of a record from the centre of a row of m members."""
+    shared = 0.0
+    for i in range(m):
+        shared += worth(g, x, members[row, i])
+    return float(0.5 * (all_worth(g) + alike / (m * m)) - shared / m)
+
+
+@inlined
+def to_group(g: Grouping, x: int, b: int) -> float:
+    """Compute the squared distance of a record from a group's centre."""
+    d = squared_distance(g.X, x, g.centre, b)
+    return d + _to_centre(g, x, g.members, b, g.size[b], g.alike[b]) if g.words.shape[1] > 0 else d
+
+
+@inlined
+def alike_of(g: Grouping, members: Ints, row: int, m: int) -> float:
+    """Add up what the codes of all ordered pairs of a row's first m members are worth, each with itself, too."""
+    total = 0.0
+    for i in range(m if g.words.shape[1] > 0 else 0):
+        total += all_worth(g)
+        for j in range(i):
+            total += 2.0 * worth(g, members[row, i], members[row, j])
+    return total
+
+
 @uncounted
 def measure(g: Grouping, a: int) -> None:
     """Compute a group's centre, its members' distances to it, and their sum, from the members."""
@@ -59,10 +126,11 @@ def measure(g: Grouping, a: int) -> None:
             centre[a, j] += X[members[a, i], j]
     for j in range(X.shape[1]):
         centre[a, j] /= max(m, 1)
+    g.alike[a] = alike_of(g, members, a, m)
     total = 0.0
     for i in range(m):
         x = members[a, i]
-        own[x] = squared_distance(X, x, centre, a)
+        own[x] = to_group(g, x, a)
         total += own[x]
     g.sse[a] = total
 
@@ -115,9 +183,8 @@ def move_cost(g: Grouping, x: int, b: int, x_to_b: float) -> float:
 def swap_cost(g: Grouping, x: int, z: int, x_to_b: float) -> float:
     """Compute the cost of swapping two records' groups; ``x_to_b`` is x's distance to z's centre."""
     a, b = g.label[x], g.label[z]
-    between = squared_distance(g.X, x, g.X, z)
-    z_to_a = squared_distance(g.X, z, g.centre, a)
-    return float(z_to_a - g.own[x] + x_to_b - g.own[z] - between / g.size[a] - between / g.size[b])
+    x_to_z = between(g, x, z)
+    return float(to_group(g, z, a) - g.own[x] + x_to_b - g.own[z] - x_to_z / g.size[a] - x_to_z / g.size[b])
 
 
 @uncounted
@@ -161,10 +228,11 @@ def total_sse(g: Grouping) -> float:
 
 
 @uncounted
-def _farthest_member(g: Grouping, b: int, points: Floats, row: int) -> int:
+def _farthest_member(g: Grouping, b: int, x: int) -> int:
+    """Find the member of a group that is farthest from a record, or, for -1, from the group's centre."""
     farthest, most = g.members[b, 0], -1.0
     for i in range(g.size[b]):
-        d = squared_distance(g.X, g.members[b, i], points, row)
+        d = g.own[g.members[b, i]] if x < 0 else between(g, x, g.members[b, i])
         if d > most:
             farthest, most = g.members[b, i], d
     return int(farthest)
@@ -183,6 +251,26 @@ def _two_means(g: Grouping, b: int, first: int) -> None:
                 room[1, j] += g.X[g.members[b, i], j] / (m - first)
 
 
+@inlined
+def _score_codes(g: Grouping, b: int, first: int, u: int, v: int) -> None:
+    """Score members by how much nearer codes are to u's than to v's; for -1, to the first ones' than to the rest's."""
+    members, m, score = g.members, g.size[b], g.room[3]
+    if u >= 0:
+        for i in range(m):
+            score[i] = worth(g, members[b, i], v) - worth(g, members[b, i], u)
+        return
+    near, far = 0.0, 0.0
+    for i in range(m):
+        with_first, with_rest = 0.0, 0.0
+        for y in range(m):
+            shared = worth(g, members[b, i], members[b, y])
+            with_first, with_rest = (with_first + shared, with_rest) if y < first else (with_first, with_rest + shared)
+        near, far = (near + with_first, far) if i < first else (near, far + with_rest)
+        score[i] = with_rest / (m - first) - with_first / first
+    for i in range(m):
+        score[i] += 0.5 * (near / (first * first) - far / ((m - first) * (m - first)))
+
+
 @uncounted
 def _sort_by_score(g: Grouping, b: int) -> int:
     """Sort members by how much nearer they are to the first mean; returns how many are nearer to it."""
@@ -190,6 +278,8 @@ def _sort_by_score(g: Grouping, b: int) -> int:
     for i in range(g.size[b]):
         x, at = members[b, i], i
         score = squared_distance(g.X, x, room, 0) - squared_distance(g.X, x, room, 1)
+        if g.words.shape[1] > 0:
+            score += room[3, i]
         nearer += score < 0
         while at > 0 and room[2, at - 1] > score:
             room[2, at], members[b, at] = room[2, at - 1], members[b, at - 1]
@@ -202,11 +292,13 @@ def _sort_by_score(g: Grouping, b: int) -> int:
 def split(g: Grouping, b: int, k: int) -> None:
     """Split a group of 2k records or more in two of at least k: two means from two far members, thrice."""
     m, first = g.size[b], k
-    u = _farthest_member(g, b, g.centre, b)
-    v = _farthest_member(g, b, g.X, u)
+    u = _farthest_member(g, b, -1)
+    v = _farthest_member(g, b, u)
     for j in range(g.X.shape[1]):
         g.room[0, j], g.room[1, j] = g.X[u, j], g.X[v, j]
-    for _ in range(3):
+    for turn in range(3):
+        if g.words.shape[1] > 0:
+            _score_codes(g, b, first, u if turn == 0 else -1, v)
         first = min(max(_sort_by_score(g, b), k), m - k)
         _two_means(g, b, first)
     c = open_group(g)
@@ -236,6 +328,9 @@ class GroupDraft(NamedTuple):
     group: Ints
     size: Ints
     centre: Floats
+    #: Where there are codes, its members, and T of them.
+    members: Ints
+    alike: Floats
     #: The records that move, and to which row.
     moved: Ints
     to: Ints
@@ -279,7 +374,28 @@ def make_group(g: Grouping, d: GroupDraft, row: int, start: int, stop: int) -> f
         d.to[i] = row
         sse += squared_distance(g.X, moved[i], centre, row)
     d.size[row] = m
+    if g.words.shape[1] > 0:
+        for i in range(m):
+            d.members[row, i] = moved[start + i]
+        sse += list_members(g, d, row)
     return sse
+
+
+@inlined
+def list_members(g: Grouping, d: GroupDraft, row: int) -> float:
+    """Compute T of a row's members; returns what codes make of their sum of squared errors."""
+    m = d.size[row]
+    d.alike[row] = alike_of(g, d.members, row, m)
+    return float(0.5 * (m * all_worth(g) - d.alike[row] / m))
+
+
+@inlined
+def _to_row(g: Grouping, d: GroupDraft, x: int, row: int) -> float:
+    """Compute the squared distance of a record from the centre of a draft's row."""
+    distance = squared_distance(g.X, x, d.centre, row)
+    if g.words.shape[1] > 0:
+        distance += _to_centre(g, x, d.members, row, d.size[row], d.alike[row])
+    return distance
 
 
 @inlined
@@ -291,7 +407,7 @@ def _cheapest(g: Grouping, d: GroupDraft, near: ShortInts, x: int, most: int) ->
     least, row, group = np.inf, -1, -1
     for new in range(d.counters[NEW]):
         m = d.size[new]
-        cost = squared_distance(g.X, x, d.centre, new) * (m / (m + 1))
+        cost = _to_row(g, d, x, new) * (m / (m + 1))
         if m < most and cost < least:
             least, row, group = cost, new, d.group[new]
     for r in range(near.shape[1]):
@@ -302,11 +418,21 @@ def _cheapest(g: Grouping, d: GroupDraft, near: ShortInts, x: int, most: int) ->
         m = g.size[b] if at < 0 else d.size[at]
         if m == 0 or m >= most:
             continue
-        distance = squared_distance(g.X, x, g.centre, b) if at < 0 else squared_distance(g.X, x, d.centre, at)
+        distance = to_group(g, x, b) if at < 0 else _to_row(g, d, x, at)
         cost = distance * (m / (m + 1))
         if cost < least:
             least, row, group = cost, at, b
     return least, row, group
+
+
+@inlined
+def _list_one_more(g: Grouping, d: GroupDraft, row: int, x: int) -> None:
+    """Put a record behind a row's members, whose number does not count it yet."""
+    shared = 0.5 * all_worth(g)
+    for i in range(d.size[row]):
+        shared += worth(g, x, d.members[row, i])
+    d.alike[row] += 2.0 * shared
+    d.members[row, d.size[row]] = x
 
 
 @inlined
@@ -330,6 +456,12 @@ def place_loose(
             row = add_row(d, group, g.size[group])
             for j in range(d.centre.shape[1]):
                 d.centre[row, j] = g.centre[group, j]
+            if g.words.shape[1] > 0:
+                for j in range(g.size[group]):
+                    d.members[row, j] = g.members[group, j]
+                d.alike[row] = g.alike[group]
+        if g.words.shape[1] > 0:
+            _list_one_more(g, d, row, x)
         d.size[row] += 1
         d.to[i] = row
         for j in range(d.centre.shape[1]):

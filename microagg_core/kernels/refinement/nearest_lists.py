@@ -11,6 +11,7 @@ from microagg_core.kernels.machine_code.jit import jit
 from microagg_core.kernels.tools.threads import each
 from microagg_core.kernels.tree.searches import find_nearest, new_search
 from microagg_core.kernels.tree.shrinking_tree import LEAF, NOBODY, Tree, new_tree
+from microagg_core.kernels.values import Values
 
 #: Leaves whose records are searched for in one go: some milliseconds of work.
 _LEAVES_AT_ONCE = 64
@@ -24,12 +25,12 @@ class NearestOfAll(NamedTuple):
     order: ShortInts
 
 
-def nearest_of_all(X: Floats, most: int) -> NearestOfAll:
-    """Find the ``most`` nearest of each of the (p, n) records, itself the first; equally near ones by rising number.
+def nearest_of_all(values: Values, most: int) -> NearestOfAll:
+    """Find the ``most`` nearest of each of n records, itself the first; equally near ones by rising number.
 
     The tree is asked for stretches of its leaves, each in a thread of its own where some are free.
     """
-    tree, n = new_tree(X), X.shape[1]
+    tree, n = new_tree(values), values.X.shape[1]
     near, squared = np.empty((n, most), np.int32), np.empty((n, most))
     leaves = int(tree.size[0])
 
@@ -46,7 +47,7 @@ def nearest_of_all(X: Floats, most: int) -> NearestOfAll:
 def _search_leaves(tree: Tree, first: int, stop: int, near: ShortInts, squared: Floats) -> None:
     """Set the lists of the records in some leaves; the tree itself, but for its ``size``, stays as it is."""
     p, most = tree.X.shape[0], near.shape[1]
-    search = new_search(p, most)
+    search = new_search(tree, most)
     for leaf in range(first, stop):
         for slot in range(leaf * LEAF, leaf * LEAF + tree.counts[leaf]):
             x = tree.ids[slot]

@@ -6,65 +6,71 @@ import numpy as np
 
 from microagg_core.arrays import Floats, Ints
 from microagg_core.kernels.machine_code.jit import jit
-from microagg_core.kernels.scan.remaining import distance, exchange, farthest, least, squared_distances, take_group
-from microagg_core.kernels.scan.variable_groups import closest, totals_of_groups
+from microagg_core.kernels.scan.remaining import exchange, farthest, farthest_from_total, least, take_group
+from microagg_core.kernels.scan.variable_groups import groups_of, nearer_to_last
 from microagg_core.kernels.tools.sorting import stable_order
-from microagg_core.kernels.tools.sums import add_record, total_of
+from microagg_core.kernels.values import (
+    Total,
+    Values,
+    add_to_total,
+    distance,
+    squared_distances,
+    total_of_values,
+)
 
 
 @jit
 def _take(
-    X: Floats, ids: Ints, where: Ints, m: int, column: int, k: int, totals: Floats, labels: Ints, label: int
+    values: Values, ids: Ints, where: Ints, m: int, column: int, k: int, total: Total, labels: Ints, label: int
 ) -> int:
-    """Group a record with its k-1 nearest and take them out of the totals; returns how many records remain.
+    """Group a record with its k-1 nearest and take them out of the total; returns how many records remain.
 
-    The record leaves the totals first, the others by number, so that rounding does not depend on the columns.
+    The record leaves the total first, the others by number, so that rounding does not depend on the columns.
     """
-    remaining = take_group(X, ids, where, m, column, k)
+    remaining = take_group(values, ids, where, m, column, k)
     labels[ids[remaining:m]] = label
-    add_record(totals, X, m - 1, -1.0)
+    add_to_total(total, values, m - 1, -1.0)
     for i in stable_order(ids[remaining : m - 1]):
-        add_record(totals, X, remaining + i, -1.0)
+        add_to_total(total, values, remaining + i, -1.0)
     return remaining
 
 
 @jit
-def place_rest(X: Floats, ids: Ints, labels: Ints, m: int, k: int, n_groups: int) -> None:
+def place_rest(values: Values, ids: Ints, labels: Ints, m: int, k: int, n_groups: int) -> None:
     """Label the m records that have none (-1): a group of their own, or, if fewer than k, the nearer of the last two.
 
-    ``ids`` holds the record in each column of X.
+    ``ids`` holds the record in each column.
     """
     labels[labels < 0] = n_groups
     if 0 < m < k:
-        totals, sizes, lowest = totals_of_groups(X, ids, labels, n_groups - 2, n_groups + 1)
-        rest = totals[:, 2].copy()
-        nearer = closest(rest, float(m), totals[:, :2], sizes[:2], lowest[:2], False)[0]
+        groups = groups_of(values, ids, labels, n_groups - 2, n_groups + 1)
+        nearer = nearer_to_last(values, ids, labels, groups)
         labels[labels == n_groups] = n_groups - 2 + nearer
 
 
 @jit
-def peel(X: Floats, k: int, two_from: int) -> Ints:
-    """Return group numbers of the n records of X, a (p, n) array whose columns are rearranged; n >= k.
+def peel(values: Values, k: int, two_from: int) -> Ints:
+    """Return group numbers of the n records, whose columns are rearranged; n >= k.
 
     A round makes two groups, the second around the record farthest from that of the first, while ``two_from`` records
     remain, and one while 2k do.
     """
-    n = X.shape[1]
+    X, n = values.X, values.X.shape[1]
     labels = np.full(n, -1)
     ids, where = np.arange(n), np.arange(n)
-    totals = total_of(X, 0, n)
+    total = total_of_values(values)
     m, n_groups = n, 0
     while m >= 2 * k:
-        column = farthest(X, ids, m, float(m), totals[0])
+        column = farthest_from_total(values, ids, m, total)
         point = X[:, column].copy()
         makes_two = m >= two_from
-        m = _take(X, ids, where, m, column, k, totals, labels, n_groups)
+        m = _take(values, ids, where, m, column, k, total, labels, n_groups)
         n_groups += 1
         if makes_two:
-            column = farthest(X, ids, m, 1.0, point)
-            m = _take(X, ids, where, m, column, k, totals, labels, n_groups)
+            column = farthest(values, ids, m, point)
+            m = _take(values, ids, where, m, column, k, total, labels, n_groups)
             n_groups += 1
-    place_rest(X, ids, labels, m, k, n_groups)
+    place_rest(values, ids, labels, m, k, n_groups)
     return labels
 
 
@@ -73,17 +79,18 @@ _SHARE, _LOST = 1.0 + 1e-9, 2.0**-500
 
 
 @jit
-def _radii(X: Floats, m: int) -> Floats:
-    """Bound the distances of the first m columns from their middle from above."""
-    middle, squares = np.empty(X.shape[0]), np.empty(m)
-    for j in range(X.shape[0]):
+def _radii(values: Values, m: int) -> Floats:
+    """Bound the distances of the first m columns from their middle, which has the first code of all, from above."""
+    X = values.X
+    middle, squares = np.zeros(X.shape[0]), np.empty(m)
+    for j in range(X.shape[0] - values.costs.shape[0]):
         middle[j] = X[j, :m].sum() / m
-    squared_distances(X, 0, 1.0, middle, squares)
+    squared_distances(values, 0, middle, squares)
     return np.sqrt(squares) * _SHARE + _LOST
 
 
 @jit
-def _candidates(X: Floats, ids: Ints, radii: Floats, enough: float, bounds: Floats) -> tuple[Floats, Ints, Floats]:
+def _candidates(values: Values, ids: Ints, radii: Floats, enough: float, bounds: Floats) -> tuple[Values, Ints, Floats]:
     """List the records whose bound is enough: their columns side by side, their numbers, and their radii."""
     columns = np.empty(radii.shape[0], np.int64)
     n_columns = 0
@@ -91,13 +98,14 @@ def _candidates(X: Floats, ids: Ints, radii: Floats, enough: float, bounds: Floa
         if bounds[ids[column]] >= enough:
             columns[n_columns] = column
             n_columns += 1
+    X = values.X
     near, numbers, far = np.empty((X.shape[0], n_columns)), np.empty(n_columns, np.int64), np.empty(n_columns)
     for i in range(n_columns):
         numbers[i], far[i] = ids[columns[i]], radii[columns[i]]
     for j in range(X.shape[0]):
         for i in range(n_columns):
             near[j, i] = X[j, columns[i]]
-    return near, numbers, far
+    return Values(near, values.costs), numbers, far
 
 
 @jit
@@ -111,9 +119,9 @@ def _other(ids: Ints, top: int) -> int:
 
 
 @jit
-def _look(near: Floats, ids: Ints, top: int, enough: float, bounds: Floats, partners: Ints) -> float:
+def _look(near: Values, ids: Ints, top: int, enough: float, bounds: Floats, partners: Ints) -> float:
     """Find the farthest partner of one candidate; returns its squared distance, or -1 where that is not enough."""
-    found = farthest(near, ids, ids.shape[0], 1.0, near[:, top].copy())
+    found = farthest(near, ids, ids.shape[0], near.X[:, top].copy())
     if found == top:  # all are equal
         found = _other(ids, top)
     d = distance(near, top, found)
@@ -124,7 +132,7 @@ def _look(near: Floats, ids: Ints, top: int, enough: float, bounds: Floats, part
 
 @jit
 def _first_tied(
-    near: Floats, ids: Ints, radii: Floats, first: int, second: int, bounds: Floats, partners: Ints, where: Ints, m: int
+    near: Values, ids: Ints, radii: Floats, first: int, second: int, bounds: Floats, partners: Ints, where: Ints, m: int
 ) -> tuple[int, int]:
     """Find the lowest pair of record numbers of all pairs that are as far apart as the first and the second.
 
@@ -151,17 +159,17 @@ def _first_tied(
 
 
 @jit
-def _farthest_pair(X: Floats, ids: Ints, where: Ints, m: int, bounds: Floats, partners: Ints) -> tuple[int, int]:
+def _farthest_pair(values: Values, ids: Ints, where: Ints, m: int, bounds: Floats, partners: Ints) -> tuple[int, int]:
     """Find the farthest pair, the lower record number first; of several pairs, the lowest."""
-    radii = _radii(X, m)
+    radii = _radii(values, m)
     a, largest = int(np.argmax(radii)), radii.max()
-    b = farthest(X, ids, m, 1.0, X[:, a].copy())
-    enough = distance(X, a, b)
+    b = farthest(values, ids, m, values.X[:, a].copy())
+    enough = distance(values, a, b)
     for column in range(m):
         way = (radii[column] + largest) ** 2
         if way < bounds[ids[column]]:
             bounds[ids[column]], partners[ids[column]] = way, -1
-    near, numbers, radii = _candidates(X, ids, radii, enough, bounds)
+    near, numbers, radii = _candidates(values, ids, radii, enough, bounds)
     # Seeds only; the least of what is negative is the farthest, and ties go to the lower record number.
     far = np.ones(numbers.shape[0])
     for i in range(numbers.shape[0]):
@@ -176,8 +184,8 @@ def _farthest_pair(X: Floats, ids: Ints, where: Ints, m: int, bounds: Floats, pa
 
 
 @jit
-def md(X: Floats, k: int) -> Ints:
-    """Return group numbers of the n records of X, a (p, n) array whose columns are rearranged; n >= k.
+def md(values: Values, k: int) -> Ints:
+    """Return group numbers of the n records, whose columns are rearranged; n >= k.
 
     The farthest pair is found without looking at all pairs. Each record has a bound on the distance to its farthest
     partner among those that remain. It was exact when the record was last looked at, and can only fall as records
@@ -189,25 +197,25 @@ def md(X: Floats, k: int) -> Ints:
     needs no look. And of the farthest pair, at least one is as far from the middle as half its distance: only such
     records, the seeds, have to be looked at.
     """
-    n = X.shape[1]
+    X, n = values.X, values.X.shape[1]
     labels = np.full(n, -1)
     ids, where = np.arange(n), np.arange(n)
     bounds, partners = np.full(n, np.inf), np.full(n, -1)
     m, n_groups = n, 0
     while m >= 2 * k:
-        first, second = _farthest_pair(X, ids, where, m, bounds, partners)
+        first, second = _farthest_pair(values, ids, where, m, bounds, partners)
         # The second stands aside, however near it is, while the first takes its group.
         exchange(X, ids, where, where[second], m - 1)
-        remaining = take_group(X, ids, where, m - 1, where[first], k)
+        remaining = take_group(values, ids, where, m - 1, where[first], k)
         exchange(X, ids, where, m - 1, remaining)
         labels[ids[remaining + 1 : m]] = n_groups
-        m = take_group(X, ids, where, remaining + 1, remaining, k)
+        m = take_group(values, ids, where, remaining + 1, remaining, k)
         labels[ids[m : m + k]] = n_groups + 1
         n_groups += 2
     last = n_groups
     if 0 < m < k:
-        totals, sizes, lowest = totals_of_groups(X, ids, labels, 0, n_groups)
-        last = closest(total_of(X, 0, m)[0], float(m), totals, sizes, lowest, False)[0]
+        labels[ids[:m]] = n_groups
+        last = nearer_to_last(values, ids, labels, groups_of(values, ids, labels, 0, n_groups + 1))
     labels[ids[:m]] = last
     return labels
 
@@ -219,17 +227,18 @@ def _bounds(labels: Ints) -> tuple[Ints, Ints]:
 
 
 @jit
-def _records_of(X: Floats, members: Ints) -> Floats:
+def _records_of(values: Values, members: Ints) -> Values:
+    X = values.X
     part = np.empty((X.shape[0], members.shape[0]))
     for j in range(X.shape[0]):
         part[j] = X[j][members]
-    return part
+    return Values(part, values.costs)
 
 
 @jit
-def halve_groups(X: Floats, labels: Ints, k: int) -> None:
+def halve_groups(values: Values, labels: Ints, k: int) -> None:
     """In each group of 2k to 3k-1 records, make a group of its own of the record farthest from the centroid and its
-    k-1 nearest; X is (p, n), and the labels 0, 1, ... are changed in place.
+    k-1 nearest; the labels 0, 1, ... are changed in place.
     """
     members, starts = _bounds(labels)
     n_groups = starts.shape[0] - 1
@@ -238,22 +247,22 @@ def halve_groups(X: Floats, labels: Ints, k: int) -> None:
         size = inside.shape[0]
         if size < 2 * k:
             continue
-        part = _records_of(X, inside)
+        part = _records_of(values, inside)
         ids, where = np.arange(size), np.arange(size)
-        column = farthest(part, ids, size, float(size), total_of(part, 0, size)[0])
+        column = farthest_from_total(part, ids, size, total_of_values(part))
         stay = take_group(part, ids, where, size, column, k)
         labels[inside[ids[stay:]]] = n_groups
         n_groups += 1
 
 
 @jit
-def group_by_md(X: Floats, labels: Ints, k: int) -> None:
-    """Partition each group of 2k records and more by MD; X is (p, n), and the labels 0, 1, ... are changed in place."""
+def group_by_md(values: Values, labels: Ints, k: int) -> None:
+    """Partition each group of 2k records and more by MD; the labels 0, 1, ... are changed in place."""
     members, starts = _bounds(labels)
     n_groups = starts.shape[0] - 1
     for group in range(starts.shape[0] - 1):
         inside = members[starts[group] : starts[group + 1]]
         if inside.shape[0] >= 2 * k:
-            parts = md(_records_of(X, inside), k)
+            parts = md(_records_of(values, inside), k)
             labels[inside] = n_groups + parts
             n_groups += parts.max() + 1

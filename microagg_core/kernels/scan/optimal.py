@@ -6,9 +6,9 @@ import numpy as np
 
 from microagg_core.arrays import Floats, Ints, ShortInts
 from microagg_core.kernels.machine_code.jit import jit
-from microagg_core.kernels.scan.remaining import distance
 from microagg_core.kernels.tools.sorting import stable_order
 from microagg_core.kernels.tools.sums import is_less, minus, over, plus, square, two_sum
+from microagg_core.kernels.values import Values, distance
 
 #: Sums beyond this share of the best are not tied with it, whatever their low parts.
 _CLOSE = 1.0 + 1e-12
@@ -24,24 +24,24 @@ def _lowest(members: int) -> int:
 
 
 @jit
-def _pair_sums(X: Floats) -> tuple[Floats, Floats]:
+def _pair_sums(values: Values) -> tuple[Floats, Floats]:
     """Add up the squared distances between all pairs of every set, high and low parts."""
-    n = X.shape[1]
+    n = values.X.shape[1]
     high, low = np.zeros(1 << n), np.zeros(1 << n)
     for members in range(1, 1 << n):
         record, others = _lowest(members), members & (members - 1)
         total = (high[others], low[others])
         for other in range(record + 1, n):
             if others >> other & 1:
-                total = plus(total, (distance(X, record, other), 0.0))
+                total = plus(total, (distance(values, record, other), 0.0))
         high[members], low[members] = total
     return high, low
 
 
 @jit
-def _sums_of_squares(X: Floats, k: int) -> tuple[Floats, Floats]:
+def _sums_of_squares(values: Values, k: int) -> tuple[Floats, Floats]:
     """Compute the sum of squares of every set, high and low parts; infinite unless it has k to 2k-1 records."""
-    high, low = _pair_sums(X)
+    high, low = _pair_sums(values)
     sizes = np.zeros(high.shape[0], np.int8)
     for members in range(high.shape[0]):
         sizes[members] = sizes[members >> 1] + (members & 1)
@@ -53,12 +53,12 @@ def _sums_of_squares(X: Floats, k: int) -> tuple[Floats, Floats]:
 
 
 @jit
-def _best_groups(X: Floats, k: int) -> ShortInts:
+def _best_groups(values: Values, k: int) -> ShortInts:
     """Find the best group of the lowest record, for the set of all records and every set without record 0.
 
     Others are never left when groups are taken. Of equally good groups it is the lowest number.
     """
-    high, low = _sums_of_squares(X, k)
+    high, low = _sums_of_squares(values, k)
     n_sets = high.shape[0]
     groups = np.zeros(n_sets, np.int32)
     best_high, best_low = np.full(n_sets, np.inf), np.zeros(n_sets)
@@ -83,14 +83,14 @@ def _best_groups(X: Floats, k: int) -> ShortInts:
 
 
 @jit
-def exhaustive(X: Floats, k: int) -> Ints:
-    """Return group numbers of the n records of X, a (p, n) array; n >= k, and small: time grows as 3**n.
+def exhaustive(values: Values, k: int) -> Ints:
+    """Return group numbers of the n records; n >= k, and small: time grows as 3**n.
 
     A set is a number whose bit i stands for record i. The best partition of a set is a group with the set's lowest
     record, and the best partition of the rest.
     """
-    n = X.shape[1]
-    groups = _best_groups(X, k)
+    n = values.X.shape[1]
+    groups = _best_groups(values, k)
     labels = np.empty(n, np.int64)
     members, label = groups.shape[0] - 1, 0
     while members:

@@ -1,6 +1,6 @@
 """Scans over the records that remain: squared distances in blocks, the farthest, and the nearest.
 
-``X`` is (p, n), one attribute a row; the records that remain are its first ``m`` columns, in any order.
+Values are (p, n), one attribute a row; the records that remain are its first ``m`` columns, in any order.
 ``ids`` holds each column's record number, ``where`` each record's column. A record that leaves changes places
 with the last one, so that a scan reads nothing but what remains. Ties go to the lower record number, whatever
 column it stands in.
@@ -19,37 +19,37 @@ from __future__ import annotations
 import numpy as np
 
 from microagg_core.arrays import Bools, Floats, Ints
-from microagg_core.kernels.machine_code.jit import jit
+from microagg_core.kernels.machine_code.jit import inlined, jit
 from microagg_core.kernels.tools.sorting import sort_numbers, stable_order
-from microagg_core.kernels.tools.sums import total_of
+from microagg_core.kernels.values import Total, Values, scaled_distances, squared_distances, total_of_values
 
 
 @jit
 def weigh_nearest(
-    points: Floats, weights: Ints, values: Floats, first: Ints, last: Ints, own: Ints, same: float
+    points: Values, weights: Ints, asked: Floats, first: Ints, last: Ints, own: Ints, same: float
 ) -> tuple[Bools, Ints]:
     """Say whether a record's own point is one of those nearest to it, and what these weigh together.
 
-    Of the (p, n) ``points``, a record with one of the (m, p) ``values`` might be those from ``first`` to ``last`` - 1,
+    Of the ``points``, a record with one of the (m, p) values ``asked`` might be those from ``first`` to ``last`` - 1,
     and is ``own``. Distances are equal that differ by no more than ``same``, or by no more than this share.
 
-    >>> points, weights = np.array([[0.0, 2.0, 9.0]]), np.array([3, 4, 5])
+    >>> points, weights = Values(np.array([[0.0, 2.0, 9.0]]), np.zeros(0)), np.array([3, 4, 5])
     >>> first, last, own = np.array([0, 1]), np.array([3, 3]), np.array([0, 2])
     >>> hit, weight = weigh_nearest(points, weights, np.array([[1.0], [1.0]]), first, last, own, 1e-9)
     >>> hit.tolist(), weight.tolist()
     ([True, False], [7, 4])
     """
     m, hit, weight = own.shape[0], np.empty(own.shape[0], np.bool_), np.zeros(own.shape[0], np.int64)
-    squares, near = np.empty(BLOCK), np.empty(points.shape[1] // BLOCK + 1)
+    squares, near = np.empty(BLOCK), np.empty(points.X.shape[1] // BLOCK + 1)
     for i in range(m):
-        squared_distances(points, own[i], 1.0, values[i], squares[:1])
+        squared_distances(points, own[i], asked[i], squares[:1])
         own_square = squares[0]
-        limit = _tied_up_to(points, values[i], first[i], last[i], own_square, same, squares, near)
+        limit = _tied_up_to(points, asked[i], first[i], last[i], own_square, same, squares, near)
         hit[i] = own_square <= limit
         for start in range(first[i], last[i], BLOCK):
             if near[(start - first[i]) // BLOCK] <= limit:
                 some = squares[: min(BLOCK, last[i] - start)]
-                squared_distances(points, start, 1.0, values[i], some)
+                squared_distances(points, start, asked[i], some)
                 for j in range(some.shape[0]):
                     if some[j] <= limit:
                         weight[i] += weights[start + j]
@@ -58,7 +58,7 @@ def weigh_nearest(
 
 @jit
 def _tied_up_to(
-    points: Floats, value: Floats, first: int, last: int, least: float, same: float, squares: Floats, near: Floats
+    points: Values, value: Floats, first: int, last: int, least: float, same: float, squares: Floats, near: Floats
 ) -> float:
     """Compute up to which squared distance points are nearest, if the least that is known is one of theirs.
 
@@ -67,7 +67,7 @@ def _tied_up_to(
     limit = (np.sqrt(least) * (1.0 + same) + same) ** 2
     for start in range(first, last, BLOCK):
         some = squares[: min(BLOCK, last - start)]
-        squared_distances(points, start, 1.0, value, some)
+        squared_distances(points, start, value, some)
         n_near = 0
         for j in range(some.shape[0]):
             n_near += some[j] <= limit
@@ -85,57 +85,50 @@ def _tied_up_to(
 BLOCK = 512
 
 
-@jit
-def squared_distances(X: Floats, start: int, factor: float, point: Floats, out: Floats) -> None:
-    """Write squared distances from ``point`` of the records in columns start, start + 1, ... into ``out``.
-
-    The records are multiplied by ``factor``: 1, or the number of records whose total the point is.
-    """
-    size = out.shape[0]
-    row = X[0, start : start + size]
-    for i in range(size):
-        out[i] = (factor * row[i] - point[0]) ** 2
-    for j in range(1, X.shape[0]):
-        row = X[j, start : start + size]
-        c = point[j]
-        for i in range(size):
-            out[i] += (factor * row[i] - c) ** 2
-
-
-@jit
-def distance(X: Floats, a: int, b: int) -> float:
-    d = 0.0
-    for j in range(X.shape[0]):
-        d += (X[j, a] - X[j, b]) ** 2
-    return d
-
-
-@jit
-def farthest(X: Floats, ids: Ints, m: int, factor: float, point: Floats) -> int:
-    """Find the column of the record that, multiplied by ``factor``, is farthest from ``point``."""
-    block = np.empty(BLOCK)
-    best, best_distance = -1, -1.0
-    for start in range(0, m, BLOCK):
-        distances = block[: min(BLOCK, m - start)]
-        squared_distances(X, start, factor, point, distances)
-        reached = 0
-        for i in range(distances.shape[0]):
-            reached += distances[i] >= best_distance
-        if reached == 0:
-            continue
+@inlined
+def _update(distances: Floats, ids: Ints, start: int, best: int, best_distance: float) -> tuple[int, float]:
+    """Update the column and the distance of the farthest record with those of a block."""
+    reached = 0
+    for i in range(distances.shape[0]):
+        reached += distances[i] >= best_distance
+    if reached > 0:
         for i in range(distances.shape[0]):
             d = distances[i]
             if d > best_distance or (d == best_distance and ids[start + i] < ids[best]):
                 best, best_distance = start + i, d
+    return best, best_distance
+
+
+@jit
+def farthest(values: Values, ids: Ints, m: int, point: Floats) -> int:
+    """Find the column of the record that is farthest from a record's values."""
+    block = np.empty(BLOCK)
+    best, best_distance = -1, -1.0
+    for start in range(0, m, BLOCK):
+        distances = block[: min(BLOCK, m - start)]
+        squared_distances(values, start, point, distances)
+        best, best_distance = _update(distances, ids, start, best, best_distance)
     return best
 
 
 @jit
-def outside_in(X: Floats) -> Ints:
+def farthest_from_total(values: Values, ids: Ints, m: int, total: Total) -> int:
+    """Find the column of the record, of the m that remain, that is farthest from their centroid."""
+    block = np.empty(BLOCK)
+    best, best_distance = -1, -1.0
+    for start in range(0, m, BLOCK):
+        distances = block[: min(BLOCK, m - start)]
+        scaled_distances(values, start, float(m), total, distances)
+        best, best_distance = _update(distances, ids, start, best, best_distance)
+    return best
+
+
+@jit
+def outside_in(values: Values) -> Ints:
     """Order record numbers by falling distance from the centroid of the file; equal ones by rising number."""
-    n = X.shape[1]
+    n = values.X.shape[1]
     distances = np.empty(n)
-    squared_distances(X, 0, float(n), total_of(X, 0, n)[0], distances)
+    scaled_distances(values, 0, float(n), total_of_values(values), distances)
     return stable_order(-distances)
 
 
@@ -167,7 +160,7 @@ def _insert(near: Floats, columns: Ints, ids: Ints, count: int, d: float, column
 
 
 @jit
-def nearest(X: Floats, ids: Ints, m: int, point: Floats, count: int) -> Ints:
+def nearest(values: Values, ids: Ints, m: int, point: Floats, count: int) -> Ints:
     """Find the columns of the ``count`` (at most m) records nearest to ``point``, in ascending order of column."""
     block = np.empty(BLOCK)
     near = np.full(count, np.inf)
@@ -175,7 +168,7 @@ def nearest(X: Floats, ids: Ints, m: int, point: Floats, count: int) -> Ints:
     found = 0
     for start in range(0, m if count else 0, BLOCK):
         distances = block[: min(BLOCK, m - start)]
-        squared_distances(X, start, 1.0, point, distances)
+        squared_distances(values, start, point, distances)
         limit = near[count - 1]
         reached = 0
         for i in range(distances.shape[0]):
@@ -211,10 +204,11 @@ def gather(X: Floats, ids: Ints, where: Ints, m: int, columns: Ints) -> int:
 
 
 @jit
-def take_group(X: Floats, ids: Ints, where: Ints, m: int, column: int, k: int) -> int:
+def take_group(values: Values, ids: Ints, where: Ints, m: int, column: int, k: int) -> int:
     """Move a record and its k-1 nearest behind those that remain; returns how many remain then.
 
     The group stands in the k columns after the remaining ones, the record itself last.
     """
+    X = values.X
     exchange(X, ids, where, column, m - 1)
-    return gather(X, ids, where, m - 1, nearest(X, ids, m - 1, X[:, m - 1].copy(), k - 1))
+    return gather(X, ids, where, m - 1, nearest(values, ids, m - 1, X[:, m - 1].copy(), k - 1))

@@ -83,9 +83,9 @@ def add(high: float, low: float, value: float) -> Pair:
 def add_record(totals: Floats, X: Floats, position: int, sign: float) -> None:
     """Add (sign 1) the record at a position to the totals, or take it away (sign -1).
 
-    ``totals`` is (2, p): high and low parts; ``X`` is (p, n).
+    ``totals`` is (2, p): high and low parts; ``X`` is (p, n), or has more rows, which do not count.
     """
-    for j in range(X.shape[0]):
+    for j in range(totals.shape[1]):
         totals[0, j], totals[1, j] = add(totals[0, j], totals[1, j], sign * X[j, position])
 
 

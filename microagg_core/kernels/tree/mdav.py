@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from microagg_core.arrays import Floats, Ints
+from microagg_core.arrays import Ints
 from microagg_core.kernels.machine_code.jit import inlined, jit, uncounted
 from microagg_core.kernels.scan.mdav import peel, place_rest
 from microagg_core.kernels.tools.sorting import sort_numbers
-from microagg_core.kernels.tools.sums import add, total_of
+from microagg_core.kernels.tools.sums import add
 from microagg_core.kernels.tree.closed_groups import farthest_from_centroid, new_order
 from microagg_core.kernels.tree.searches import Search, farthest_from_record, find_nearest, new_search, tree_pays
 from microagg_core.kernels.tree.shrinking_tree import LEAF, Tree, new_tree, rebuild_if_sparse, remove
+from microagg_core.kernels.values import Total, Values, count_code, total_of_values
 
 
 @inlined
@@ -25,25 +26,30 @@ def look_from(tree: Tree, search: Search, record: int) -> int:
 
 
 @inlined
-def _take_away(totals: Floats, tree: Tree, search: Search, n_found: int) -> None:
-    """Take the record that was searched from, and what was found, by number, out of the totals.
+def _take_away(total: Total, tree: Tree, search: Search, n_found: int) -> None:
+    """Take the record that was searched from, and what was found, by number, out of the total.
 
     The plain scans do it in the same order, so that both round alike.
     """
-    found, blocks = search.found, tree.blocks
+    found, blocks, totals = search.found, tree.blocks, total.sums
+    numbers = totals.shape[1]
     sort_numbers(found[:n_found])
-    for j in range(totals.shape[1]):
+    for j in range(numbers):
         totals[0, j], totals[1, j] = add(totals[0, j], totals[1, j], -search.point[j])
+    for c in range(tree.costs.shape[0]):
+        count_code(total, c, search.point[numbers + c], -1.0)
     for i in range(n_found):
         slot = tree.slots[found[i]]
         leaf, place = slot // LEAF, slot % LEAF
-        for j in range(totals.shape[1]):
+        for j in range(numbers):
             totals[0, j], totals[1, j] = add(totals[0, j], totals[1, j], -blocks[leaf, j, place])
+        for c in range(tree.costs.shape[0]):
+            count_code(total, c, blocks[leaf, numbers + c, place], -1.0)
 
 
 @uncounted
-def take_group(tree: Tree, search: Search, record: int, k: int, totals: Floats, labels: Ints, label: int) -> int:
-    """Take a record and its k-1 nearest out of the tree and the totals, and label them; the leaf the record was in.
+def take_group(tree: Tree, search: Search, record: int, k: int, total: Total, labels: Ints, label: int) -> int:
+    """Take a record and its k-1 nearest out of the tree and the total, and label them; the leaf the record was in.
 
     The record stays the point that is searched from; its neighbours stand in ``search.found``, by number.
     """
@@ -52,7 +58,7 @@ def take_group(tree: Tree, search: Search, record: int, k: int, totals: Floats, 
     remove(tree, search.found[:1])
     labels[record] = label
     n_found = find_nearest(tree, search, leaf, k - 1)
-    _take_away(totals, tree, search, n_found)
+    _take_away(total, tree, search, n_found)
     remove(tree, search.found[:n_found])
     for i in range(n_found):
         labels[search.found[i]] = label
@@ -60,29 +66,29 @@ def take_group(tree: Tree, search: Search, record: int, k: int, totals: Floats, 
 
 
 @jit
-def peel_tree(X: Floats, k: int, two_from: int) -> Ints:
-    """Make the groups of :func:`~microagg_core.kernels.scan.mdav.peel`; X is left as it is."""
-    p, n = X.shape
+def peel_tree(values: Values, k: int, two_from: int) -> Ints:
+    """Make the groups of :func:`~microagg_core.kernels.scan.mdav.peel`; the values are left as they are."""
+    n = values.X.shape[1]
     labels = np.full(n, -1)
-    totals = total_of(X, 0, n)
-    tree, search = new_tree(X), new_search(p, k)
-    order, n_groups = new_order(tree), 0
+    total, tree = total_of_values(values), new_tree(values)
+    search = new_search(tree, k)
+    order, n_groups = new_order(tree, total), 0
     while tree.size[1] >= 2 * k:
         makes_two = tree.size[1] >= two_from
-        record = farthest_from_centroid(tree, search, order, totals[0])
-        take_group(tree, search, record, k, totals, labels, n_groups)
+        record = farthest_from_centroid(tree, search, order, total)
+        take_group(tree, search, record, k, total, labels, n_groups)
         n_groups += 1
         if makes_two:
             # The group's search has left its record as the point.
-            record = farthest_from_record(tree, search)
-            take_group(tree, search, record, k, totals, labels, n_groups)
+            record = farthest_from_record(tree, search, total)
+            take_group(tree, search, record, k, total, labels, n_groups)
             n_groups += 1
         rebuild_if_sparse(tree)
-    place_rest(X, np.arange(n), labels, tree.size[1], k, n_groups)
+    place_rest(values, np.arange(n), labels, tree.size[1], k, n_groups)
     return labels
 
 
-def quicker_peel(X: Floats, k: int, two_from: int) -> Ints:
+def quicker_peel(values: Values, k: int, two_from: int) -> Ints:
     """Make the same groups, through the tree where that pays, else by scans."""
-    p, n = X.shape
-    return peel_tree(X, k, two_from) if tree_pays(n, p, k) else peel(X, k, two_from)
+    p, n = values.X.shape
+    return peel_tree(values, k, two_from) if tree_pays(n, p, k) else peel(values, k, two_from)

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from microagg_core.arrays import Floats, Ints, ShortInts
+from microagg_core.arrays import Floats, Ints, ShortInts, UInt64s
 from microagg_core.kernels.machine_code.jit import inlined, jit, uncounted
-from microagg_core.kernels.tree.shrinking_tree import LEAF, Tree, leaf_distances, measure_all
+from microagg_core.kernels.tree.shrinking_tree import BITS, LEAF, Tree, bit_of, leaf_distances, measure_all, word_of
+from microagg_core.kernels.values import Total, from_total
 
 #: The kinds of search, each of which chooses for itself.
 NEAREST, FARTHEST_FROM_RECORD, FARTHEST_FROM_CENTROID = 0, 1, 2
@@ -31,8 +32,11 @@ _BOX = 0.4
 class Search(NamedTuple):
     """Room that every search uses again."""
 
-    point: Floats  #: (p), what is searched from
-    antipode: Floats  #: (p), a point beyond the middle of the records, seen from it
+    point: Floats  #: (p), the record's values that are searched from
+    words: Ints  #: (codes), in which words of sets its codes are
+    bits: UInt64s  #: (codes), and by which bits
+    antipode: Floats  #: (numbers), a point beyond the middle of the records, seen from it
+    worst: Floats  #: (codes, BITS), what codes make of a scaled distance from the total; for many: all, the most
     terms: Floats  #: (3), what bounds are made of together with the antipode
     near: Floats  #: (most), distances found, rising
     found: Ints  #: (most), their records
@@ -57,11 +61,15 @@ def tree_pays(n: int, p: int, k: int, more_bytes: float = 0.0) -> bool:
 
 
 @jit
-def new_search(p: int, most: int) -> Search:
-    """Make room for searches among records of p attributes, for at most so many at once."""
+def new_search(tree: Tree, most: int) -> Search:
+    """Make room for searches in a tree, for at most so many records at once."""
+    p, q = tree.X.shape[0], tree.costs.shape[0]
     return Search(
         np.empty(p),
-        np.empty(p),
+        np.empty(q, np.int64),
+        np.empty(q, np.uint64),
+        np.empty(p - q),
+        np.empty((q, BITS)),
         np.empty(3),
         np.empty(most),
         np.empty(most, np.int64),
@@ -98,23 +106,58 @@ def judge(tree: Tree, search: Search, kind: int, leaves: int, boxes: int) -> Non
 
 
 @inlined
-def least_distance(boxes: Floats, node: int, point: Floats) -> float:
-    """Bound the squared distances of records below the node from the point from below."""
+def least_by_numbers(boxes: Floats, node: int, point: Floats) -> float:
+    """Bound the squared distances by numbers of records below the node from the point from below."""
     total = 0.0
-    for j in range(point.shape[0]):
+    for j in range(boxes.shape[2]):
         c = point[j]
         total += max(max(boxes[node, 0, j] - c, c - boxes[node, 1, j]), 0.0) ** 2
     return total
 
 
 @inlined
-def greatest_distance(boxes: Floats, node: int, factor: float, point: Floats) -> float:
+def least_distance(tree: Tree, search: Search, node: int) -> float:
+    """Bound the squared distances of records below the node from the point from below."""
+    total, held, words, bits = least_by_numbers(tree.boxes, node, search.point), tree.held, search.words, search.bits
+    for c in range(words.shape[0]):
+        total += tree.costs[c] if held[node, words[c]] & bits[c] == 0 else 0.0
+    return total
+
+
+@inlined
+def greatest_distance(tree: Tree, search: Search, node: int, factor: float) -> float:
     """Bound the squared distances of records below the node, multiplied by the factor, from the point from above."""
-    total = 0.0
-    for j in range(point.shape[0]):
+    total, boxes, point = 0.0, tree.boxes, search.point
+    for j in range(boxes.shape[2]):
         c = point[j]
         total += max(factor * boxes[node, 1, j] - c, c - factor * boxes[node, 0, j]) ** 2
+    return _with_most_of_codes(tree, search, node, factor, total)
+
+
+@inlined
+def _with_most_of_codes(tree: Tree, search: Search, node: int, factor: float, total: float) -> float:
+    """Add to a bound from above what codes below the node make of the distance at most."""
+    held, words, costs, worst = tree.held, tree.words, tree.costs, search.worst
+    for c in range(costs.shape[0]):
+        word, is_whole = held[node, words[c]], words[c + 1] == words[c] + 1
+        if factor == 1.0:
+            total += 0.0 if is_whole and word == search.bits[c] else costs[c]
+            continue
+        most = 0.0 if is_whole else worst[c, 0]
+        for code in range(BITS if is_whole else 0):
+            if word >> np.uint64(code) & np.uint64(1):
+                most = max(most, worst[c, code])
+        total += most
     return total
+
+
+@inlined
+def find_bits(tree: Tree, search: Search) -> None:
+    """Note where sets have the point's codes."""
+    numbers = search.antipode.shape[0]
+    for c in range(search.bits.shape[0]):
+        code = search.point[numbers + c]
+        search.words[c], search.bits[c] = word_of(tree.words, c, code), bit_of(code)
 
 
 @inlined
@@ -136,14 +179,16 @@ def count_beyond(distances: Floats, limit: float) -> int:
 
 
 @inlined
-def path(boxes: Floats, point: Floats, leaves: int, leaf: int, stack: Ints, bounds: Floats) -> int:
-    """Stack every node that hangs on the way from the root to a leaf, the leaf on top; returns the height."""
+def path(leaves: int, leaf: int, stack: Ints, bounds: Floats) -> int:
+    """Stack every node that hangs on the way from the root to a leaf, the leaf on top; returns the height.
+
+    Of their bounds only that of the leaf is set.
+    """
     node, height = leaves + leaf, 0
     while node >> height > 1:
         height += 1
     for at in range(height):
-        beside = (node >> (height - 1 - at)) ^ 1
-        stack[at], bounds[at] = beside, least_distance(boxes, beside, point)
+        stack[at] = (node >> (height - 1 - at)) ^ 1
     stack[height], bounds[height] = node, 0.0
     return height + 1
 
@@ -197,10 +242,10 @@ def add_leaf(
 def _scan(tree: Tree, search: Search, most: int, components: Ints, own: int) -> int:
     """Read every leaf; returns how many are found then."""
     near, found, point, distances = search.near, search.found, search.point, search.distances
-    blocks, ids, counts, n_found = tree.blocks, tree.ids, tree.counts, 0
+    blocks, costs, ids, counts, n_found = tree.blocks, tree.costs, tree.ids, tree.counts, 0
     for leaf in range(tree.size[0]):
         if counts[leaf] > 0:
-            leaf_distances(blocks, leaf, point, distances)
+            leaf_distances(blocks, costs, leaf, point, distances)
             n_found = add_leaf(distances, ids, leaf, counts[leaf], near, found, n_found, most, components, own)
     return n_found
 
@@ -222,11 +267,11 @@ def find_nearest_outside(tree: Tree, search: Search, leaf: int, most: int, compo
     ``components`` is a union-find forest over the records.
     """
     near, found, stack, bounds, distances = search.near, search.found, search.stack, search.bounds, search.distances
-    boxes, lowest, point, blocks, ids, counts = (
-        tree.boxes,
+    lowest, point, blocks, costs, ids, counts = (
         tree.lowest,
         search.point,
         tree.blocks,
+        tree.costs,
         tree.ids,
         tree.counts,
     )
@@ -236,7 +281,10 @@ def find_nearest_outside(tree: Tree, search: Search, leaf: int, most: int, compo
     if scan_is_due(tree, search, NEAREST):
         return _scan(tree, search, most, components, own)
     leaves, scanned, n_found = tree.size[0], 0, 0
-    height = path(boxes, point, leaves, leaf, stack, bounds)
+    find_bits(tree, search)
+    height = path(leaves, leaf, stack, bounds)
+    for at in range(height - 1):
+        bounds[at] = least_distance(tree, search, stack[at])
     compared = height
     while height > 0:
         height -= 1
@@ -245,11 +293,11 @@ def find_nearest_outside(tree: Tree, search: Search, leaf: int, most: int, compo
             if node >= leaves:
                 scanned += 1
                 leaf = node - leaves
-                leaf_distances(blocks, leaf, point, distances)
+                leaf_distances(blocks, costs, leaf, point, distances)
                 n_found = add_leaf(distances, ids, leaf, counts[leaf], near, found, n_found, most, components, own)
                 break
             a, b = 2 * node, 2 * node + 1
-            to_a, to_b = least_distance(boxes, a, point), least_distance(boxes, b, point)
+            to_a, to_b = least_distance(tree, search, a), least_distance(tree, search, b)
             compared += 2
             if to_b < to_a or (to_b == to_a and lowest[b] < lowest[a]):
                 a, b, to_a, to_b = b, a, to_b, to_a
@@ -270,23 +318,28 @@ _SHRINK = 2.0**-20
 
 
 @inlined
-def _scaled_distances(blocks: Floats, leaf: int, factor: float, point: Floats, out: Floats) -> None:
-    c = point[0]
+def _scaled_distances(tree: Tree, leaf: int, factor: float, total: Total, out: Floats) -> None:
+    """Write squared distances of ``factor`` times the records of a leaf from their total."""
+    blocks, costs, numbers = tree.blocks, tree.costs, total.sums.shape[1]
+    c = total.sums[0, 0]
     for i in range(LEAF):
         out[i] = (factor * blocks[leaf, 0, i] - c) ** 2
-    for j in range(1, point.shape[0]):
-        c = point[j]
+    for j in range(1, numbers):
+        c = total.sums[0, j]
         for i in range(LEAF):
             out[i] += (factor * blocks[leaf, j, i] - c) ** 2
+    for at in range(costs.shape[0]):
+        for i in range(tree.counts[leaf]):
+            out[i] += from_total(total, costs, factor, at, blocks[leaf, numbers + at, i])
 
 
 @inlined
-def _distances(tree: Tree, leaf: int, factor: float, point: Floats, out: Floats) -> None:
-    """Write squared distances of ``factor`` times the records of a leaf from a point."""
+def _distances(tree: Tree, search: Search, leaf: int, factor: float, total: Total, out: Floats) -> None:
+    """Write squared distances of a leaf's records from the point, or of ``factor`` times them from the total."""
     if factor == 1.0:
-        leaf_distances(tree.blocks, leaf, point, out)
+        leaf_distances(tree.blocks, tree.costs, leaf, search.point, out)
     else:
-        _scaled_distances(tree.blocks, leaf, factor, point, out)
+        _scaled_distances(tree, leaf, factor, total, out)
 
 
 @inlined
@@ -294,7 +347,7 @@ def _look_opposite(tree: Tree, search: Search) -> None:
     """Set the antipode and the terms 1 + w/R, w^2 + w R and w/R; the last is negative where there is no bound."""
     point, antipode, center, terms = search.point, search.antipode, tree.center, search.terms
     away, size = 0.0, 0.0
-    for j in range(point.shape[0]):
+    for j in range(center.shape[0]):
         away += (center[j] - point[j]) ** 2
         size = max(size, abs(center[j]))
     radius, away = np.sqrt(tree.radii[1]), np.sqrt(away)
@@ -302,9 +355,9 @@ def _look_opposite(tree: Tree, search: Search) -> None:
     if not (radius > max(blurred, _VANISHING) and away > blurred and away < radius / _BLUR):
         terms[2] = -1.0
         return
-    for j in range(point.shape[0]):
+    for j in range(center.shape[0]):
         antipode[j] = center[j] + radius * ((center[j] - point[j]) / away)
-    rounding = 2.0**-50 * (point.shape[0] + 8)
+    rounding = 2.0**-50 * (center.shape[0] + 8)
     ratio, error = away / radius, rounding * (size + 2.0 * radius)
     constant = (away * away + away * radius) * (1.0 + rounding) + ratio * (error * error / _SHRINK)
     terms[0], terms[1], terms[2] = (1.0 + ratio) * (1.0 + rounding), constant, ratio * (1.0 - _SHRINK)
@@ -324,34 +377,34 @@ def _update(
 
 
 @uncounted
-def _scan_for_farthest(tree: Tree, search: Search, factor: float) -> int:
+def _scan_for_farthest(tree: Tree, search: Search, factor: float, total: Total) -> int:
     ids, counts, distances = tree.ids, tree.counts, search.distances
     best, best_distance = -1, -1.0
     for leaf in range(tree.size[0]):
         if counts[leaf] > 0:
-            _distances(tree, leaf, factor, search.point, distances)
+            _distances(tree, search, leaf, factor, total, distances)
             best, best_distance = _update(distances, ids, leaf, counts[leaf], best, best_distance)
     return best
 
 
 @inlined
-def _bound(
-    boxes: Floats, radii: Floats, node: int, factor: float, point: Floats, antipode: Floats, terms: Floats
-) -> float:
+def _bound(tree: Tree, search: Search, node: int, factor: float) -> float:
     """Bound what no record below a node exceeds; negative if there is none."""
+    radii, terms = tree.radii, search.terms
     if radii[node] < 0.0:
         return -1.0
     if terms[2] < 0.0:
-        return greatest_distance(boxes, node, factor, point)
-    return float(terms[0] * radii[node] + terms[1] - terms[2] * least_distance(boxes, node, antipode))
+        return greatest_distance(tree, search, node, factor)
+    opposite = least_by_numbers(tree.boxes, node, search.antipode)
+    by_numbers = terms[0] * radii[node] + terms[1] - terms[2] * opposite
+    return float(_with_most_of_codes(tree, search, node, factor, by_numbers))
 
 
 @uncounted
-def _walk(tree: Tree, search: Search, factor: float, kind: int) -> int:
+def _walk(tree: Tree, search: Search, factor: float, total: Total, kind: int) -> int:
     """Find the farthest record by the tree; at least one remains."""
     stack, bounds, distances, terms = search.stack, search.bounds, search.distances, search.terms
-    point, antipode = search.point, search.antipode
-    boxes, lowest, radii, ids, counts = tree.boxes, tree.lowest, tree.radii, tree.ids, tree.counts
+    lowest, ids, counts = tree.lowest, tree.ids, tree.counts
     leaves, scanned, compared = tree.size[0], 0, 0
     best, best_distance = -1, -1.0
     stack[0], bounds[0], height = 1, np.inf, 1
@@ -360,19 +413,18 @@ def _walk(tree: Tree, search: Search, factor: float, kind: int) -> int:
         node, bound = stack[height], bounds[height]
         while bound > best_distance or (bound == best_distance and lowest[node] < best):
             if terms[2] >= 0.0 and best >= 0:
-                bound = greatest_distance(boxes, node, factor, point)
+                bound = greatest_distance(tree, search, node, factor)
                 compared += 1
                 if bound < best_distance or (bound == best_distance and lowest[node] > best):
                     break
             if node >= leaves:
                 scanned += 1
                 leaf = node - leaves
-                _distances(tree, leaf, factor, point, distances)
+                _distances(tree, search, leaf, factor, total, distances)
                 best, best_distance = _update(distances, ids, leaf, counts[leaf], best, best_distance)
                 break
             a, b = 2 * node, 2 * node + 1
-            to_a = _bound(boxes, radii, a, factor, point, antipode, terms)
-            to_b = _bound(boxes, radii, b, factor, point, antipode, terms)
+            to_a, to_b = _bound(tree, search, a, factor), _bound(tree, search, b, factor)
             compared += 2
             if to_b > to_a or (to_b == to_a and lowest[b] < lowest[a]):
                 a, b, to_a, to_b = b, a, to_b, to_a
@@ -385,7 +437,7 @@ def _walk(tree: Tree, search: Search, factor: float, kind: int) -> int:
 
 
 @uncounted
-def farthest_from_record(tree: Tree, search: Search) -> int:
+def farthest_from_record(tree: Tree, search: Search, total: Total) -> int:
     """Find the farthest of the records that remain, at least one, from the record at ``search.point``.
 
     MDAV leaves a ball-like rest, on whose surface the record that is farthest from another one lies almost opposite to
@@ -401,19 +453,29 @@ def farthest_from_record(tree: Tree, search: Search) -> int:
     2R), |c| being the greatest of c's values. All else is off by a share, in sum at most (5p + 20) u: q^2, w^2, |x-a|^2
     and the distance itself by (p + 2) u, w and w/R by half of that, and the bound's own arithmetic by a few u. The term
     that is subtracted is never greater than the others together, as a square is not negative, so it is enough to widen
-    those, by 8 (p + 8) u. Where R or w is so small that squares may vanish, there is no such bound.
+    those, by 8 (p + 8) u. Where R or w is so small that squares may vanish, there is no such bound. All this is about
+    numbers; mismatches are added, as they are to distances.
     """
     if scan_is_due(tree, search, FARTHEST_FROM_RECORD):
-        return _scan_for_farthest(tree, search, 1.0)
+        return _scan_for_farthest(tree, search, 1.0, total)
+    find_bits(tree, search)
     _look_opposite(tree, search)
-    return _walk(tree, search, 1.0, FARTHEST_FROM_RECORD)
+    return _walk(tree, search, 1.0, total, FARTHEST_FROM_RECORD)
 
 
 @uncounted
-def farthest_from_total(tree: Tree, search: Search) -> int:
-    """Find the record, of the m that remain, that is farthest from ``search.point`` when multiplied by m."""
+def farthest_from_total(tree: Tree, search: Search, total: Total) -> int:
+    """Find the record, of the m that remain, that is farthest from their total when multiplied by m."""
     factor = float(tree.size[1])
     if scan_is_due(tree, search, FARTHEST_FROM_CENTROID):
-        return _scan_for_farthest(tree, search, factor)
+        return _scan_for_farthest(tree, search, factor, total)
     search.terms[2] = -1.0
-    return _walk(tree, search, factor, FARTHEST_FROM_CENTROID)
+    for j in range(total.sums.shape[1]):
+        search.point[j] = total.sums[0, j]
+    for c in range(tree.costs.shape[0]):
+        search.worst[c] = 0.0
+        for code in range(total.starts[c + 1] - total.starts[c]):
+            term = from_total(total, tree.costs, factor, c, float(code))
+            place = code if tree.words[c + 1] == tree.words[c] + 1 else 0
+            search.worst[c, place] = max(search.worst[c, place], term)
+    return _walk(tree, search, factor, total, FARTHEST_FROM_CENTROID)

@@ -4,11 +4,12 @@ The records stand in leaves of ``LEAF`` slots, attribute by attribute within a l
 whole leaf are a few vector instructions; a slot without a record holds NaN, which no comparison lets through.
 The tree is complete: node i has the children 2i and 2i+1, its sibling is i^1, and nodes L to 2L-1 are the
 leaves. Every node keeps the bounding box of the records below it, which shrinks as they leave, and their
-lowest record number, which settles ties.
+lowest record number, which settles ties; and of each row of codes the set of those below it.
 
 The bounds that boxes give need no margin for rounding. A bound is computed term by term as the distance is, and
 floating-point subtraction, multiplication, squaring and addition never turn an order round: the bound to a
-box is never above (for the farthest: below) the computed distance of any record in it.
+box is never above (for the farthest: below) the computed distance of any record in it. A mismatch is in it where the
+set does not hold the code.
 """
 
 from __future__ import annotations
@@ -17,12 +18,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from microagg_core.arrays import Floats, Ints, ShortInts
+from microagg_core.arrays import Floats, Ints, ShortInts, UInt64s
 from microagg_core.kernels.machine_code.jit import inlined, jit, uncounted
 from microagg_core.kernels.tools.sorting import sort_numbers
+from microagg_core.kernels.values import Values
 
 LEAF = 32
 NOBODY = 2**31 - 1
+#: A set of codes has a bit for each, in words of so many; where there are more codes than most words hold, some share.
+BITS, _MOST_WORDS = 64, 64
+#: It pays little to split by codes of more than a word: a set that says of each whether it is there rules out as much.
+_OF_MANY = 0.25
 #: Records whose spread tells in which attribute to split.
 _SAMPLE = 200
 #: Records whose values fit the processor's cache.
@@ -34,24 +40,50 @@ _PACKING = 40
 class Tree(NamedTuple):
     """The records that remain, in a tree of L leaves; the arrays are changed in place."""
 
-    X: Floats  #: (p, n), the records in their order; never changed
+    X: Floats  #: (p, n), the records in their order, numbers first; never changed
+    costs: Floats  #: of a mismatch, of each row of codes
     blocks: Floats  #: (leaves, p, LEAF), their values by leaf
     ids: ShortInts  #: (leaves * LEAF), the record in each slot
     slots: ShortInts  #: (n), the slot of each record that remains, -1 for the others
     counts: Ints  #: (leaves), records of each leaf
-    boxes: Floats  #: (2 * leaves, 2, p), least and greatest values below each node
+    boxes: Floats  #: (2 * leaves, 2, numbers), least and greatest values below each node
+    words: Ints  #: where the words of the set of each row of codes start, and where the last ends
+    held: UInt64s  #: (2 * leaves, words), the sets of codes below each node
     lowest: ShortInts  #: (2 * leaves), lowest record number below each node
-    center: Floats  #: (p), a point amid the records
-    radii: Floats  #: (2 * leaves), squared distance of the farthest record below each node from it, -1 if none
+    center: Floats  #: (numbers), a point amid the records
+    radii: Floats  #: (2 * leaves), its squared distance by numbers from the farthest record below each node, -1 if none
     room: Floats  #: (2, LEAF), for one leaf's numbers
     size: Ints  #: leaves in use, records that remain, leaves that hold any, slots read in vain since it was built, 1 if
     #: boxes need not shrink for the time being: one that is too large still bounds
 
 
 @inlined
-def leaf_distances(blocks: Floats, leaf: int, point: Floats, out: Floats) -> None:
-    """Squared distances of the records of a leaf from a point, added up attribute by attribute."""
-    p, j = point.shape[0], 4
+def word_of(words: Ints, c: int, code: float) -> int:
+    """Return which word of the sets has a code's bit."""
+    return int(words[c] + (np.int64(code) // BITS) % (words[c + 1] - words[c]))
+
+
+@inlined
+def bit_of(code: float) -> np.uint64:
+    """Return the bit of a code in its word."""
+    return np.uint64(1) << np.uint64(np.int64(code) % BITS)
+
+
+@inlined
+def leaf_distances(blocks: Floats, costs: Floats, leaf: int, point: Floats, out: Floats) -> None:
+    """Squared distances of the records of a leaf from a record's values, added up attribute by attribute."""
+    numbers = point.shape[0] - costs.shape[0]
+    distances_by_numbers(blocks, leaf, numbers, point, out)
+    for c in range(costs.shape[0]):
+        code, cost = point[numbers + c], costs[c]
+        for i in range(LEAF):
+            out[i] += cost if blocks[leaf, numbers + c, i] != code else 0.0
+
+
+@inlined
+def distances_by_numbers(blocks: Floats, leaf: int, p: int, point: Floats, out: Floats) -> None:
+    """Squared distances by the first p attributes alone."""
+    j = 4
     if p >= 4:
         c0, c1, c2, c3 = point[0], point[1], point[2], point[3]
         for i in range(LEAF):
@@ -105,10 +137,26 @@ def select(keys: Floats, order: ShortInts, start: int, stop: int, middle: int) -
 
 
 @jit
-def _widest(X: Floats, order: ShortInts, step: int) -> int:
-    """Find the attribute in which every step-th of these columns spread most, or -1 where all those are equal."""
+def _widest(X: Floats, costs: Floats, words: Ints, order: ShortInts, step: int) -> int:
+    """Find the attribute in which every step-th of these columns spread most, or -1 where all those are equal.
+
+    Codes spread as a number that is as far apart on average, evenly spread over its range.
+    """
     widest, width = -1, 0.0
-    for j in range(X.shape[0]):
+    seen, numbers = np.zeros(BITS), X.shape[0] - costs.shape[0]
+    for c in range(costs.shape[0]):
+        row, count, pairs = X[numbers + c], 0.0, 0.0
+        seen[:] = 0.0
+        for i in range(0, order.shape[0], step):
+            place = np.int64(row[order[i]]) % BITS
+            pairs += count - seen[place]
+            seen[place] += 1.0
+            count += 1.0
+        spread = np.sqrt(12.0 * costs[c] * pairs) / count
+        spread *= _OF_MANY if words[c + 1] > words[c] + 1 else 1.0
+        if spread > width:
+            widest, width = numbers + c, spread
+    for j in range(numbers):
         row = X[j]
         low = high = row[order[0]]
         for i in range(0, order.shape[0], step):
@@ -132,11 +180,11 @@ def _starts(leaves: int) -> tuple[Ints, Ints]:
 
 
 @jit
-def _halve(X: Floats, order: ShortInts, keys: Floats, middle: int) -> None:
+def _halve(X: Floats, costs: Floats, words: Ints, order: ShortInts, keys: Floats, middle: int) -> None:
     """Bring the columns named by ``order`` on their side of the median of the widest attribute."""
-    j = _widest(X, order, 1 + order.shape[0] // _SAMPLE)
+    j = _widest(X, costs, words, order, 1 + order.shape[0] // _SAMPLE)
     if j < 0:
-        j = _widest(X, order, 1)
+        j = _widest(X, costs, words, order, 1)
     if j < 0:
         sort_numbers(order)
         return
@@ -147,7 +195,7 @@ def _halve(X: Floats, order: ShortInts, keys: Floats, middle: int) -> None:
 
 
 @jit
-def _split(X: Floats, order: ShortInts, before: Ints, below: Ints) -> None:
+def _split(X: Floats, costs: Floats, words: Ints, order: ShortInts, before: Ints, below: Ints) -> None:
     """Bring the records into the order of the leaves, node by node.
 
     From where a node's records fit the processor's cache, all below it are split in a copy that has them side by side.
@@ -157,14 +205,22 @@ def _split(X: Floats, order: ShortInts, before: Ints, below: Ints) -> None:
     for top in range(1, leaves):
         start, stop = LEAF * before[top], min(LEAF * (before[top] + below[top]), order.shape[0])
         if stop - start > _SIDE_BY_SIDE:
-            _halve(X, order[start:stop], keys, LEAF * before[2 * top + 1] - start)
+            _halve(X, costs, words, order[start:stop], keys, LEAF * before[2 * top + 1] - start)
         elif top == 1 or LEAF * below[top >> 1] > _SIDE_BY_SIDE:
-            _split_side_by_side(X, order[start:stop], values, keys, top, before, below)
+            _split_side_by_side(X, costs, words, order[start:stop], values, keys, top, before, below)
 
 
 @jit
 def _split_side_by_side(
-    X: Floats, order: ShortInts, values: Floats, keys: Floats, top: int, before: Ints, below: Ints
+    X: Floats,
+    costs: Floats,
+    words: Ints,
+    order: ShortInts,
+    values: Floats,
+    keys: Floats,
+    top: int,
+    before: Ints,
+    below: Ints,
 ) -> None:
     """Split a node's records all the way down to the leaves."""
     sort_numbers(order)
@@ -178,7 +234,7 @@ def _split_side_by_side(
         for node in range(first, min(last + 1, before.shape[0] // 2)):
             start = LEAF * (before[node] - before[top])
             stop = min(start + LEAF * below[node], size)
-            _halve(values, places[start:stop], keys, LEAF * below[2 * node])
+            _halve(values, costs, words, places[start:stop], keys, LEAF * below[2 * node])
         first, last = 2 * first, 2 * last + 1
     sorted_order = order.copy()
     for i in range(size):
@@ -219,15 +275,20 @@ def _extremes(blocks: Floats, leaf: int, j: int, room: Floats) -> tuple[float, f
 
 @uncounted
 def _measure_leaf(tree: Tree, leaf: int) -> None:
-    """The box and the lowest record number of a leaf; of an empty one, a box that is infinitely far away."""
+    """The box, sets and lowest record number of a leaf; of an empty one, a box that is infinitely far away."""
     boxes, blocks, ids, room = tree.boxes, tree.blocks, tree.ids, tree.room
     node, count = tree.size[0] + leaf, tree.counts[leaf]
     for j in range(boxes.shape[2]):
         boxes[node, 0, j], boxes[node, 1, j] = np.inf, -np.inf
         if count > 0:
             boxes[node, 0, j], boxes[node, 1, j] = _extremes(blocks, leaf, j, room)
+    tree.held[node, :] = np.uint64(0)
+    for c in range(tree.costs.shape[0]):
+        for i in range(count):
+            code = blocks[leaf, boxes.shape[2] + c, i]
+            tree.held[node, word_of(tree.words, c, code)] |= bit_of(code)
     lowest, radius = NOBODY, -1.0
-    leaf_distances(blocks, leaf, tree.center, room[0])
+    distances_by_numbers(blocks, leaf, boxes.shape[2], tree.center, room[0])
     for i in range(count):
         if ids[leaf * LEAF + i] < lowest:
             lowest = ids[leaf * LEAF + i]
@@ -237,8 +298,8 @@ def _measure_leaf(tree: Tree, leaf: int) -> None:
 
 
 @inlined
-def _measure_node(boxes: Floats, lowest: ShortInts, radii: Floats, node: int) -> bool:
-    """Set the box and the lowest record number of a node from its children; returns whether anything changed."""
+def _measure_node(boxes: Floats, held: UInt64s, lowest: ShortInts, radii: Floats, node: int) -> bool:
+    """Set the box, sets and lowest record number of a node from its children; returns whether anything changed."""
     a, b = 2 * node, 2 * node + 1
     low_number = lowest[a] if lowest[a] < lowest[b] else lowest[b]
     radius = radii[a] if radii[a] > radii[b] else radii[b]
@@ -249,6 +310,10 @@ def _measure_node(boxes: Floats, lowest: ShortInts, radii: Floats, node: int) ->
         high = boxes[a, 1, j] if boxes[a, 1, j] > boxes[b, 1, j] else boxes[b, 1, j]
         changed |= low != boxes[node, 0, j] or high != boxes[node, 1, j]
         boxes[node, 0, j], boxes[node, 1, j] = low, high
+    for c in range(held.shape[1]):
+        both = held[a, c] | held[b, c]
+        changed |= both != held[node, c]
+        held[node, c] = both
     return bool(changed)
 
 
@@ -259,7 +324,7 @@ def measure_all(tree: Tree) -> None:
     for leaf in range(leaves):
         _measure_leaf(tree, leaf)
     for node in range(leaves - 1, 0, -1):
-        _measure_node(tree.boxes, tree.lowest, tree.radii, node)
+        _measure_node(tree.boxes, tree.held, tree.lowest, tree.radii, node)
 
 
 @jit
@@ -268,9 +333,9 @@ def build(tree: Tree, order: ShortInts) -> None:
     leaves = (order.shape[0] + LEAF - 1) // LEAF
     tree.size[0], tree.size[1], tree.size[2], tree.size[3] = leaves, order.shape[0], leaves, 0
     before, below = _starts(leaves)
-    _split(tree.X, order, before, below)
+    _split(tree.X, tree.costs, tree.words, order, before, below)
     _fill(tree, order, LEAF * before[leaves:])
-    for j in range(tree.X.shape[0]):
+    for j in range(tree.center.shape[0]):
         total = 0.0
         for record in order:
             total += tree.X[j, record] / order.shape[0]
@@ -279,19 +344,26 @@ def build(tree: Tree, order: ShortInts) -> None:
 
 
 @jit
-def new_tree(X: Floats) -> Tree:
-    """Build a tree over all n records of X, a (p, n) array that must not change while the tree is used."""
+def new_tree(values: Values) -> Tree:
+    """Build a tree over all records, which must not change while the tree is used."""
+    X, costs = values
     p, n = X.shape
-    leaves = (n + LEAF - 1) // LEAF
+    q, leaves = costs.shape[0], (n + LEAF - 1) // LEAF
+    words = np.zeros(q + 1, np.int64)
+    for c in range(q):
+        words[c + 1] = words[c] + min(np.int64(X[p - q + c].max()) // BITS + 1, _MOST_WORDS)
     tree = Tree(
         X,
+        costs,
         np.empty((leaves, p, LEAF)),
         np.empty(leaves * LEAF, np.int32),
         np.empty(n, np.int32),
         np.empty(leaves, np.int64),
-        np.empty((2 * leaves, 2, p)),
+        np.empty((2 * leaves, 2, p - q)),
+        words,
+        np.zeros((2 * leaves, words[q]), np.uint64),
         np.empty(2 * leaves, np.int32),
-        np.empty(p),
+        np.empty(p - q),
         np.empty(2 * leaves),
         np.empty((2, LEAF)),
         np.zeros(5, np.int64),
@@ -313,8 +385,17 @@ def remaining(tree: Tree) -> ShortInts:
 
 
 @inlined
+def _holds(blocks: Floats, leaf: int, j: int, count: int, code: float) -> bool:
+    """Say whether any of a leaf's records has a code."""
+    same = 0
+    for i in range(count):
+        same += blocks[leaf, j, i] == code
+    return same > 0
+
+
+@inlined
 def _vacate(tree: Tree, record: int) -> tuple[int, bool]:
-    """Take a record out of its leaf; returns the leaf, and whether its box may have shrunk."""
+    """Take a record out of its leaf; returns the leaf, and whether its box or a set may have shrunk."""
     blocks, boxes, ids, center = tree.blocks, tree.boxes, tree.ids, tree.center
     slot = tree.slots[record]
     leaf, place = slot // LEAF, slot % LEAF
@@ -326,6 +407,11 @@ def _vacate(tree: Tree, record: int) -> tuple[int, bool]:
         on_edge |= value == boxes[node, 0, j] or value == boxes[node, 1, j]
         blocks[leaf, j, place] = blocks[leaf, j, last]
         blocks[leaf, j, last] = np.nan
+    for j in range(center.shape[0], blocks.shape[1]):
+        code = blocks[leaf, j, place]
+        blocks[leaf, j, place] = blocks[leaf, j, last]
+        blocks[leaf, j, last] = np.nan
+        on_edge |= not _holds(blocks, leaf, j, last, code)
     moved = ids[leaf * LEAF + last]
     ids[slot], ids[leaf * LEAF + last] = moved, NOBODY
     tree.slots[moved], tree.slots[record] = slot, -1
@@ -337,7 +423,7 @@ def _vacate(tree: Tree, record: int) -> tuple[int, bool]:
 @uncounted
 def remove(tree: Tree, records: Ints) -> None:
     """Take records out; the boxes above them shrink."""
-    boxes, lowest, radii = tree.boxes, tree.lowest, tree.radii
+    boxes, held, lowest, radii = tree.boxes, tree.held, tree.lowest, tree.radii
     shrunk, before = False, -1
     for i in range(records.shape[0] + 1):
         # A leaf is measured when the next record stands in another one, or there is none.
@@ -345,7 +431,7 @@ def remove(tree: Tree, records: Ints) -> None:
             if shrunk and tree.size[4] == 0:
                 _measure_leaf(tree, before)
                 node = (tree.size[0] + before) >> 1
-                while node > 0 and _measure_node(boxes, lowest, radii, node):
+                while node > 0 and _measure_node(boxes, held, lowest, radii, node):
                     node >>= 1
             shrunk = False
         if i < records.shape[0]:

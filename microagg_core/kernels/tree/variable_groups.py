@@ -22,6 +22,7 @@ from microagg_core.kernels.tree.closed_groups import (
 from microagg_core.kernels.tree.mdav import look_from, take_group
 from microagg_core.kernels.tree.searches import NEAREST, Search, add_leaf, find_nearest, new_search
 from microagg_core.kernels.tree.shrinking_tree import LEAF, Tree, leaf_distances, new_tree, rebuild_if_sparse, remove
+from microagg_core.kernels.values import Values, total_of_values
 
 
 class Draft(NamedTuple):
@@ -33,7 +34,7 @@ class Draft(NamedTuple):
 
 
 @uncounted
-def _pair_sum(X: Floats, draft: Draft, records: Ints) -> float:
+def _pair_sum(X: Floats, costs: Floats, draft: Draft, records: Ints) -> float:
     """Sum of the squared distances between all pairs of k records, in the order of record numbers."""
     numbers, rows, k = draft.numbers, draft.rows, records.shape[0]
     for i in range(k):
@@ -45,9 +46,12 @@ def _pair_sum(X: Floats, draft: Draft, records: Ints) -> float:
     total = 0.0
     for a in range(k):
         for b in range(a + 1, k):
-            d = 0.0
-            for j in range(X.shape[0]):
+            d, n_numbers = 0.0, X.shape[0] - costs.shape[0]
+            for j in range(n_numbers):
                 d += (rows[a, j] - rows[b, j]) ** 2
+            for c in range(costs.shape[0]):
+                if rows[a, n_numbers + c] != rows[b, n_numbers + c]:
+                    d += costs[c]
             total += d
     return total
 
@@ -60,13 +64,13 @@ def _starts_group(tree: Tree, search: Search, draft: Draft, growth: float, weigh
     """
     k = draft.members.shape[0]
     # Means a record, of k records placed and of k + 1, both times k x k x (k + 1) x weight.
-    started = _pair_sum(tree.X, draft, draft.members) * (k + 1) * weight
+    started = _pair_sum(tree.X, tree.costs, draft, draft.members) * (k + 1) * weight
     joined = float(k) * k * growth
     if started <= joined:
         return True
     leaf = look_from(tree, search, draft.members[1])
     find_nearest(tree, search, leaf, k)
-    return bool(started <= joined + k * _pair_sum(tree.X, draft, search.found[:k]) * weight)
+    return bool(started <= joined + k * _pair_sum(tree.X, tree.costs, draft, search.found[:k]) * weight)
 
 
 @uncounted
@@ -75,7 +79,7 @@ def _slot_to_join(tree: Tree, search: Search, groups: ClosedGroups, draft: Draft
     k = draft.members.shape[0]
     if groups.state[2] == 0 or m == k:
         return -1
-    slot, growth, weight = cheapest_to_join(groups, search, draft.members[0])
+    slot, growth, weight = cheapest_to_join(groups, tree, search, draft.members[0])
     return -1 if m > k and _starts_group(tree, search, draft, growth, weight) else slot
 
 
@@ -95,17 +99,17 @@ def _place(tree: Tree, search: Search, groups: ClosedGroups, draft: Draft, label
         remove(tree, members[1:])
     for i in range(placed):
         labels[members[i]] = groups.labels[slot]
-        add_member(groups, slot, tree.X, members[i])
+        add_member(groups, slot, tree.X, tree.costs, members[i])
     hold(groups, slot)
 
 
 @jit
-def mdav_star_tree(X: Floats, k: int) -> Ints:
-    """Return group numbers of the n records of X, a (p, n) array; n >= k."""
-    p, n = X.shape
+def mdav_star_tree(values: Values, k: int) -> Ints:
+    """Return group numbers of the n records; n >= k."""
+    p, n = values.X.shape
     labels = np.full(n, -1)
-    order = outside_in(X)
-    tree, search = new_tree(X), new_search(p, k)
+    order, tree = outside_in(values), new_tree(values)
+    search = new_search(tree, k)
     groups = new_closed_groups(tree, k)
     draft = Draft(np.empty(k, np.int64), np.empty(k, np.int64), np.empty((k, p)))
     for record in order:
@@ -161,7 +165,7 @@ def _scan_for_members(tree: Tree, search: Search, growth: Growth, k: int) -> Non
     growth.distances[:k], growth.counts[:k] = np.inf, 0
     for leaf in range(tree.size[0]):
         for i in range(k if counts[leaf] > 0 else 0):
-            leaf_distances(blocks, leaf, growth.points[i], distances)
+            leaf_distances(blocks, tree.costs, leaf, growth.points[i], distances)
             near, nearest = growth.distances[i], growth.nearest[i]
             growth.counts[i] = add_leaf(
                 distances, ids, leaf, counts[leaf], near, nearest, growth.counts[i], _AHEAD, search.found, -1
@@ -237,16 +241,17 @@ def _extend(tree: Tree, search: Search, growth: Growth, k: int, gamma: float, la
 
 
 @jit
-def _group_all(X: Floats, k: int, gamma: float, labels: Ints) -> int:
+def _group_all(values: Values, k: int, gamma: float, labels: Ints) -> int:
     """Label the records of groups; how many groups there are. Fewer than k records stay without."""
-    tree, search = new_tree(X), new_search(X.shape[0], max(k, _AHEAD))
-    totals, growth, n_groups = np.zeros((2, X.shape[0])), _new_growth(X.shape[0], k), 0
-    for record in outside_in(X):
+    X, tree = values.X, new_tree(values)
+    search = new_search(tree, max(k, _AHEAD))
+    total, growth, n_groups = total_of_values(values), _new_growth(X.shape[0], k), 0
+    for record in outside_in(values):
         if tree.size[1] < k:
             break
         if labels[record] >= 0:
             continue
-        growth.leaves[:k] = take_group(tree, search, record, k, totals, labels, n_groups)
+        growth.leaves[:k] = take_group(tree, search, record, k, total, labels, n_groups)
         if gamma > 0:
             growth.members[0] = record
             growth.members[1:k] = search.found[: k - 1]
@@ -259,9 +264,9 @@ def _group_all(X: Floats, k: int, gamma: float, labels: Ints) -> int:
 
 
 @jit
-def v_mdav_tree(X: Floats, k: int, gamma: float) -> Ints:
-    """Return group numbers of the n records of X, a (p, n) array; n >= k."""
-    labels = np.full(X.shape[1], -1)
-    n_groups = _group_all(X, k, gamma, labels)
-    join_closest(X, np.arange(X.shape[1]), labels, n_groups)
+def v_mdav_tree(values: Values, k: int, gamma: float) -> Ints:
+    """Return group numbers of the n records; n >= k."""
+    labels = np.full(values.X.shape[1], -1)
+    n_groups = _group_all(values, k, gamma, labels)
+    join_closest(values, np.arange(values.X.shape[1]), labels, n_groups)
     return labels
