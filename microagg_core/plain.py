@@ -70,7 +70,7 @@ def to_plain(value: Any, context: Any = None, kind: Any = None) -> Any:
 
     >>> from microagg_core.group.metrics.moments import EMPTY
     >>> to_plain(EMPTY)
-    {'n': 0, 'origin': 0, 'mean': 0.0, 'm2': 0.0, 'exponent': 0, 'least': 0, 'greatest': 0}
+    {'n': 0, 'origin': 0, 'mean': 0.0, 'm2': 0.0, 'exponent': 0, 'least': 0, 'greatest': 0, 'counts': []}
     """
     return _adapter(kind or type(value)).dump_python(value, mode="json", context=context)
 

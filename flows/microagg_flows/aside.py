@@ -200,7 +200,8 @@ def page_of_draft(order: Order, progress: Progress) -> bytes:
 
 def _as_if_published(release: Release) -> Manifest:
     """Write the manifest that the release would have, but for the names of its files."""
-    facts = release_facts(release.planned, release.identity, now(), release.measured.figures, release.checks)
+    figures, files = release.measured.figures, release.inspected
+    facts = release_facts(release.planned, release.identity, now(), figures, release.checks, files)
     layout, ending = ReleaseLayout(release.identity, revision_name(1)), facts.format
     parts = tuple(
         PartEntry(

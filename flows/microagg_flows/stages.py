@@ -49,11 +49,10 @@ from microagg_core.release.steps.demands import DISTRIBUTIONS
 from microagg_core.release.steps.keys import KEYS, MERGE_KEYS, counted_keys
 from microagg_core.release.steps.measuring import measure_release
 from microagg_core.release.steps.scatter import MEASURE_SCALE, SCATTER, refuse_lost
-from microagg_core.release.steps.survey import CONFIDENTIAL, STATISTICS, SURVEY_PARTS, combine_survey
+from microagg_core.release.steps.survey import SURVEY_PARTS, combine_survey
 from microagg_core.release.steps.units import (
     REPEATED,
     SALT,
-    UNIT_COLUMNS,
     UNITS,
     draw_salt,
     refuse_repeated_units,
@@ -108,7 +107,7 @@ def survey(release: Release) -> str:
     context = release.known(CONTEXT)
     release.do(UNITS)
     refuse_repeated_units(spec, unit_checks(spec, context.schema), release.written(REPEATED))
-    combined = combine_survey(spec, release.written(STATISTICS, CONFIDENTIAL, UNIT_COLUMNS), context)
+    combined = combine_survey(spec, release.written(*SURVEY_PARTS.writes), context)
     release.know(SURVEY, combined)
     counted = release.do(MERGE_KEYS)
     release.drop_slices(SURVEY_PARTS)
@@ -224,7 +223,8 @@ def measure(release: Release) -> str:
     """Combine losses and risks from the blocks."""
     release.drop_slices(SCATTER)
     written, carried = release.written(*ANONYMIZE.writes), nights.carried_files(release)
-    release.measured = measure_release(release.planned, written, release.inspected, carried)
+    came = release.known(MEASURE_SCALE)
+    release.measured = measure_release(release.planned, written, release.inspected, came, carried)
     figures = release.measured.figures.of_grouped
     if not release.planned.outline.n_blocks:
         return "nobody arrived, so nothing was lost"
@@ -247,7 +247,8 @@ def publish_release(release: Release) -> str:
         release.workers.map(run_upload, [(output, upload) for upload in uploads], "upload")
 
     series, carried = release.tonight.entry(), nights.carried_files(release)
-    facts = release_facts(planned, release.identity, now, release.measured.figures, release.checks, series, carried)
+    measured, files = release.measured, release.inspected
+    facts = release_facts(planned, release.identity, now, measured.figures, release.checks, files, series, carried)
     published = publish(
         release.output,
         facts,
@@ -266,15 +267,16 @@ def publish_release(release: Release) -> str:
         published.manifest,
         origin=release.origin,
         plan=to_plain(release.plan_report) if release.plan_report else {},
-        measured=release.measured,
+        measured=measured,
         checks=release.checks,
     )
     # Where this stage is tried again, what it finds published may be its own.
     warnings = (
         *published.warnings,
-        *release.measured.troubles,
+        *measured.troubles,
         *nights.warnings_of(release, published.manifest),
         *told(release.spec, planned.survey),
+        *(count.in_words(rule) for rule, count in measured.portrait.edits.items() if count.is_worse),
         *_merged_wholly(release),
     )
     release.published = dataclasses.replace(published, already=not release.by_this_run, warnings=warnings)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from operator import add
 from typing import NamedTuple
@@ -17,9 +18,10 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.api.arguments import Options
-from microagg_core.api.masking import Microaggregated
+from microagg_core.api.masking import Microaggregated, refuse_nominal
 from microagg_core.api.tables import Table, quasi_identifier
 from microagg_core.arrays import Bools, Floats, Ints
+from microagg_core.blocks.blanking import BlankedRecords
 from microagg_core.blocks.masking import BlockOutcome, Mend, block_statistics, loss_scale, run_block
 from microagg_core.blocks.routes import SUPPRESSED, hash_keys, missing_pattern
 from microagg_core.blocks.strata import (
@@ -46,10 +48,10 @@ from microagg_core.spec.columns import MISSING_PATTERN_LIMIT
 
 def _read(table: Table, names: Sequence[Hashable], options: Options) -> QuasiIdentifiers:
     columns = {name: quasi_identifier(table, name) for name in names}
-    quasi = QuasiIdentifiers.of(columns, may_be_missing=options.missing == "separate", weight=options.weight)
+    quasi = QuasiIdentifiers.of(columns, may_be_missing=options.missing != "error", weight=options.weight)
     if quasi.missing.any() and len(names) > MISSING_PATTERN_LIMIT:
         raise SpecError(
-            f'missing="separate": takes at most {MISSING_PATTERN_LIMIT} quasi_identifiers (got {len(names)}); '
+            f'missing="{options.missing}": takes at most {MISSING_PATTERN_LIMIT} quasi_identifiers (got {len(names)}); '
             "replace missing values first"
         )
     return quasi
@@ -65,7 +67,7 @@ def _released_scale(quasi: QuasiIdentifiers, released: Bools) -> Encoding:
 def _strata(table: Table, quasi: QuasiIdentifiers, options: Options) -> tuple[Strata, Ints]:
     """Merge or withhold blocking keys with fewer than k records; returns what became of them, and each record's.
 
-    A key is a pattern of missing values and the blocking values.
+    A key is a pattern of missing values and the blocking values. Where cells are blanked, records may yet move.
     """
     missing, weights = quasi.missing, quasi.encoding.weights_of(quasi.ticks)
     pattern, values = missing_pattern(missing), [_blocking_column(table, name) for name in options.blocking]
@@ -83,6 +85,19 @@ def _strata(table: Table, quasi: QuasiIdentifiers, options: Options) -> tuple[St
     return strata, strata.stratum_of_hash[np.searchsorted(strata.key_hashes, hashes)]
 
 
+def _blanked(quasi: QuasiIdentifiers, strata: Strata, stratum: Ints) -> tuple[QuasiIdentifiers, Ints]:
+    """Blank cells of records that are released; and find the stratum in which each is."""
+    rows = np.flatnonzero(stratum != SUPPRESSED)
+    ticks, missing, stratum = [values.copy() for values in quasi.ticks], quasi.missing.copy(), stratum.copy()
+    own = [values[rows] for values in ticks]
+    encoding = quasi.encoding.steadied()
+    made = BlankedRecords.of(encoding, own, missing[rows], stratum[rows], strata.pattern, strata.moves)
+    stratum[rows], missing[rows] = made.stratum, made.missing
+    for values, blanked in zip(ticks, made.ticks, strict=True):
+        values[rows] = blanked
+    return replace(quasi, ticks=tuple(ticks), missing=missing), stratum
+
+
 def _refuse_identifiers(counted: pa.Table, names: Sequence[Hashable], n: int) -> None:
     """Stop where a column names records rather than what they have in common, as a release does."""
     if n < LEAST_LABELLED or counted.num_rows <= IDENTIFYING * n:
@@ -97,9 +112,13 @@ def _refuse_identifiers(counted: pa.Table, names: Sequence[Hashable], n: int) ->
 
 
 def _planned(counted: pa.Table, types: list[pa.DataType], options: Options) -> Strata:
-    n_small = int(np.sum(sizes_of(counted).too_small(options.k)))
-    what = "combinations of blocking= and of missing values"
-    few = f"{n_small} of {counted.num_rows} {what} have fewer than k={options.k}"
+    what, blanks, keys = "combinations of blocking= and of missing values", options.missing == "blank", counted
+    if blanks:
+        names = [name for name in counted.column_names if name not in ("pattern", ROWS)]
+        what, keys = "combinations of blocking=", counted.group_by(names).aggregate([(ROWS, "sum")])
+        keys = keys.rename_columns([*names, ROWS])
+    n_small = int(np.sum(sizes_of(keys).too_small(options.k)))
+    few = f"{n_small} of {keys.num_rows} {what} have fewer than k={options.k}"
     if options.weight is not None:
         few = f"{few}, or one with more than half of their weight, among their"
     if n_small and options.undersized == "error":
@@ -109,7 +128,7 @@ def _planned(counted: pa.Table, types: list[pa.DataType], options: Options) -> S
     if options.undersized == "merge":
         types = [pa.string()] * len(types)
     try:
-        return plan_strata(counted, StrataRules(options.k, options.undersized), types)
+        return plan_strata(counted, StrataRules(options.k, options.undersized, blanks=blanks), types)
     except DataError:
         raise DataError(
             f"{few} records, and too much would have to be withheld for them; use a smaller k, fewer or coarser "
@@ -138,8 +157,11 @@ def mask_by_blocks(table: Table, names: Sequence[Hashable], info: AlgorithmInfo,
     averaged = {*names} if options.weight is None else {*names, options.weight}
     ordered = [name for name in table.names if name in averaged]
     quasi = _read(table, ordered, options)
+    refuse_nominal(info, quasi)
     strata, stratum = _strata(table, quasi, options)
     scale = _released_scale(quasi, stratum != SUPPRESSED)
+    if options.missing == "blank":
+        quasi, stratum = _blanked(quasi, strata, stratum)
     blocks = _run_blocks(quasi, scale, stratum, options)
     rows = np.flatnonzero(stratum != SUPPRESSED)
     replaced = _released_columns(quasi, blocks, rows)
@@ -151,13 +173,14 @@ def mask_by_blocks(table: Table, names: Sequence[Hashable], info: AlgorithmInfo,
     lost = losses_of(statistics)
     shares = dict(zip(ordered, attribute_losses(statistics)["l_sse"], strict=True))
     return Microaggregated(
-        data=table.exchanged(replaced, None if len(rows) == len(table) else rows),
+        data=table.exchanged(replaced, None if len(rows) == len(table) else rows, names),
         groups=_numbered(blocks, len(table))[rows],
         losses=lost.certified(_certificate(outcomes, stretch)) if info.certified else lost,
         k=options.k,
         by_attribute={name: shares[name] for name in names},
         bound=_bound(outcomes, stretch) if options.bound else None,
         withheld=np.setdiff1d(np.arange(len(table)), rows),
+        blanked=dict(zip(ordered, strata.blanked_cells or (), strict=False)),
     )
 
 

@@ -23,15 +23,16 @@ from microagg_core.api.arguments import (
 )
 from microagg_core.api.grouping import grouped, improved
 from microagg_core.api.tables import Table, any_table, chosen_columns, quasi_identifier
-from microagg_core.arrays import Floats, Ints
+from microagg_core.arrays import Ints
 from microagg_core.errors import SpecError
 from microagg_core.group.algorithms import AlgorithmInfo, algorithms
 from microagg_core.group.headway import Headway, listening, working_on
-from microagg_core.group.metrics.losses import Losses, losses, masked_by, percent
+from microagg_core.group.metrics.losses import Losses, losses, percent, squares_within
 from microagg_core.group.points import Points
 from microagg_core.kernels.tools.threads import Threads
 
 if TYPE_CHECKING:
+    from microagg_core.data.kinds.encoding import QuasiIdentifiers
     from microagg_core.group.algorithms.best import Tried
     from microagg_core.group.bounds import Bound, Certificate
 
@@ -62,6 +63,8 @@ class Microaggregated:
     bound: Bound | None = None
     #: Records that were withheld, by their places in the table that came in: they are not in ``data``.
     withheld: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    #: With ``missing="blank"``: of each quasi-identifier how many values were taken out.
+    blanked: Mapping[Hashable, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Microaggregated({', '.join(f'{name}: {text}' for name, text in self._facts())})"
@@ -89,6 +92,8 @@ class Microaggregated:
             yield "at most so many times the least possible", f"{self.losses.certificate.ratio:.3f}"
         if len(self.withheld):
             yield "withheld", f"{len(self.withheld):,}"
+        if cells := sum(self.blanked.values()):
+            yield "cells blanked", f"{cells:,}"
 
     def _groups_in_words(self) -> str:
         if self.groups.ndim == 2:
@@ -126,17 +131,20 @@ def microaggregate(
     array, whose columns are named by their numbers and all taken where none is named; ``data`` of the result is the
     same. Quasi-identifiers are numbers and booleans (released as float64), dates or timestamps (rounded to their unit),
     compared at mean 0 and variance 1, or with ``standardize=False`` as they are; losses are of the standardized ones.
+    Texts are equal or not, and a group gets its most frequent one. Ordered categories (pandas' own, an Enum of Polars,
+    an ordered dictionary of Arrow) are compared by rank, and a group gets its lower median.
     All else, and the order of records, stays. individual_ranking gives each quasi-identifier groups of its own: their
     combinations are not k-anonymous. ``refine`` ("off", "fast", "thorough") improves groups, in so many ``threads``;
     ``bound=True`` proves what any lose; with ``algorithm="best"`` the result's ``tried`` has all that were run.
 
     No group crosses the combinations of the columns in ``blocking``, from general to fine. Those with fewer than k
     records are, by ``undersized``, joined with neighbours ("merge": the columns become text, ``a|b`` for either),
-    withheld, with others where they could be computed ("suppress"), or refused ("error"). ``missing="separate"`` gives
-    each pattern of missing values blocks of its own. The result is then that of a release of the table without
-    rounding, unless that would cut blocks. ``random_state`` is another name for ``seed``; a generator gives its next
-    draw. ``progress`` is called every few seconds with a :class:`Headway`; what it raises ends the work. ``weight`` is
-    a column of survey weights: groups get weighted means and their mean weight, which keeps weighted totals.
+    withheld, with others where they could be computed ("suppress"), or refused ("error"). ``missing="blank"`` groups
+    records that lack the same, and blanks cells until k do; "separate" withholds the others. The result is then that of
+    a release without rounding, unless that would cut blocks. ``random_state`` is another name for ``seed``; a generator
+    gives its next draw. ``progress`` is called every few seconds with a :class:`Headway`; what it raises ends the work.
+    ``weight`` is a column of survey weights: groups get weighted means and their mean weight, which keeps weighted
+    totals.
 
     Raises:
         SpecError: a wrong argument: an unknown or repeated column, algorithm or parameter, or a k too small.
@@ -167,7 +175,7 @@ def _of_blocks(
     table: Table, blocking: Sequence[Hashable] | None, undersized: str, missing: str, weight: Hashable | None
 ) -> dict[str, Any]:
     return {
-        "missing": one_of("missing", missing, ("error", "separate")),
+        "missing": one_of("missing", missing, ("error", "blank", "separate")),
         "undersized": one_of("undersized", undersized, ("merge", "suppress", "error")),
         "blocking": chosen_columns(table, "blocking", () if blocking is None else blocking, may_be_none=True),
         "weight": None if weight is None else chosen_columns(table, "weight", [weight])[0],
@@ -182,7 +190,7 @@ def _masked(table: Table, quasi_identifiers: Sequence[Hashable] | None, options:
     each = algorithm.name in algorithms() and algorithms()[algorithm.name].each_attribute
     n_averaged = len(names) + has_weight
     info = chosen_algorithm(algorithm.name, options.k, 1 if each else n_averaged, algorithm.parameters)
-    _refuse_two_roles(names, options)
+    _refuse_together(names, options)
     check_enough(len(table), options.k)
     with working_on(len(table)):
         if not options.blocking and options.missing == "error" and not has_weight:
@@ -190,20 +198,25 @@ def _masked(table: Table, quasi_identifiers: Sequence[Hashable] | None, options:
         # No release has these options beside blocks.
         if not options.standardize:
             raise SpecError(
-                'standardize=False: cannot be combined with blocking=, weight= or missing="separate", whose groups are '
-                "made on one scale for all blocks; scale the columns and leave it out, or mask each block on its own"
+                "standardize=False: cannot be combined with blocking=, missing= or weight=, whose groups are made on "
+                "one scale for all blocks; scale the columns and leave it out, or mask each block on its own"
             )
         if each and n_averaged > 1:
             raise SpecError(
-                'algorithm: individual_ranking cannot be combined with blocking=, weight= or missing="separate" for '
-                "more than one of the quasi_identifiers; choose another algorithm, or mask each column on its own"
+                "algorithm: individual_ranking cannot be combined with blocking=, missing= or weight= for more than "
+                "one of the quasi_identifiers; choose another algorithm, or mask each column on its own"
             )
         from microagg_core.api.blocks import mask_by_blocks
 
         return mask_by_blocks(table, names, info, options)
 
 
-def _refuse_two_roles(names: Sequence[Hashable], options: Options) -> None:
+def _refuse_together(names: Sequence[Hashable], options: Options) -> None:
+    if options.weight is not None and options.missing == "blank":
+        raise SpecError(
+            'missing="blank": cannot be combined with weight=, as it is not known before whose weights share a pattern '
+            'of missing values; say missing="separate", or replace missing values'
+        )
     for name in options.blocking:
         if name in names:
             raise SpecError(f"blocking: column {name!r} is in quasi_identifiers, too; name it in one of them")
@@ -216,7 +229,9 @@ def _masked_as_one(table: Table, names: list[Hashable], info: AlgorithmInfo, opt
 
     quasi = QuasiIdentifiers.of({name: quasi_identifier(table, name) for name in names})
     Z = quasi.standardized()
-    X = Z if options.standardize else Points.of(quasi.as_given())
+    # Of values as they are given, a category that differs counts one.
+    X = Z if options.standardize else Points(quasi.as_given(), np.where(Z.costs > 0, 1.0, 0.0))
+    refuse_nominal(info, quasi)
     k, seed, effort, params = options.k, options.seed, options.effort, options.algorithm.parameters
     certificate: Certificate | None = None
     tried: tuple[Tried, ...] = ()
@@ -230,16 +245,23 @@ def _masked_as_one(table: Table, names: list[Hashable], info: AlgorithmInfo, opt
     else:
         labels, certificate = info.run_certified(X, k, measured=Z, seed=seed, **params)
         labels = improved(X, labels, k, seed, effort)
-    measured = quasi.measured().numbers()
+    measured = quasi.measured()
     lost = losses(measured, labels)
     if certificate is not None:
         lost = lost.certified(quasi.certified(certificate))
-    data = table.exchanged(quasi.means(labels), None)
+    data = table.exchanged(quasi.means(labels), None, names)
     proved = _bound(measured, labels, k, effort) if options.bound else None
     return Microaggregated(data, labels, lost, tried, k, _by_attribute(names, measured, labels), proved)
 
 
-def _bound(measured: Floats, labels: Ints, k: int, effort: str) -> Bound:
+def refuse_nominal(info: AlgorithmInfo, quasi: QuasiIdentifiers) -> None:
+    """Stop where an algorithm that sorts values is given some that have no order."""
+    columns = zip(quasi.names, quasi.encoding.kinds, strict=True)
+    if problem := info.refuses_nominal([str(name) for name, kind in columns if kind.is_coded]):
+        raise SpecError(problem)
+
+
+def _bound(measured: Points, labels: Ints, k: int, effort: str) -> Bound:
     """Prove what no groups lose less than; where each attribute has groups of its own, the sum over attributes."""
     from microagg_core.group.bounds import Bound
     from microagg_core.group.refine.bounds import best_bound
@@ -247,11 +269,11 @@ def _bound(measured: Floats, labels: Ints, k: int, effort: str) -> Bound:
     how = "thorough" if effort == "thorough" else "fast"
     if labels.ndim == 1:
         return best_bound(measured, k, how)
-    each = [best_bound(np.ascontiguousarray(column[:, None]), k, how).sse for column in measured.T]
+    each = [best_bound(np.ascontiguousarray(column[:, None]), k, how).sse for column in measured.X.T]
     return Bound(sum(each) * (1.0 - 2.0**-40), "attributes", {"attributes": len(each)})
 
 
-def _by_attribute(names: list[Hashable], measured: Floats, labels: Ints) -> dict[Hashable, float]:
-    within = np.sum((measured - masked_by(measured, labels)) ** 2, axis=0)
-    total = np.sum((measured - measured.mean(axis=0)) ** 2, axis=0)
+def _by_attribute(names: list[Hashable], measured: Points, labels: Ints) -> dict[Hashable, float]:
+    within = np.sum(squares_within(measured, labels), axis=0)
+    total = np.sum(squares_within(measured, np.zeros(len(measured), dtype=np.int64)), axis=0)
     return {name: percent(float(within[j]), float(total[j])) for j, name in enumerate(names)}

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Ints
 from microagg_core.data.kinds.registry import kind_for
 from microagg_core.data.tables.hashing import one_array
+from microagg_core.data.tables.types import plain, plain_type
 from microagg_core.errors import DataError, SpecError
 
 #: Columns in the place of those of the same names.
@@ -36,8 +38,11 @@ class Table(Protocol):
     def column(self, name: Hashable) -> pa.Array:
         """Read a column, null where a value is missing."""
 
-    def exchanged(self, columns: NewColumns, rows: Ints | None) -> Any:
-        """Copy the table, of these rows alone where some are given, with other columns, which have just these."""
+    def exchanged(self, columns: NewColumns, rows: Ints | None, masked: Collection[Hashable]) -> Any:
+        """Copy the table, of these rows alone where some are given, with other columns, which have just these.
+
+        The ``masked`` ones keep the type that they had, unless they are floats now.
+        """
 
 
 class PandasTable:
@@ -65,13 +70,13 @@ class PandasTable:
     def is_of_objects(self, name: Hashable) -> bool:
         return bool(self._frame[name].dtype == object)
 
-    def exchanged(self, columns: NewColumns, rows: Ints | None) -> Any:
-        """Copy the frame with other columns: means as float64, dates and timestamps in the type that they had."""
+    def exchanged(self, columns: NewColumns, rows: Ints | None, masked: Collection[Hashable]) -> Any:
+        """Copy the frame with other columns: means as float64, what has a type of its own in the type that it had."""
         data = self._frame.copy() if rows is None else self._frame.iloc[rows].copy()
         for name, array in columns.items():
             series = array.to_pandas()
-            is_time = pa.types.is_temporal(array.type)
-            data[name] = series.astype(self._frame[name].dtype).array if is_time else series.array
+            is_kept = pa.types.is_temporal(array.type) or (name in masked and not pa.types.is_floating(array.type))
+            data[name] = series.astype(self._frame[name].dtype).array if is_kept else series.array
         return data
 
 
@@ -92,10 +97,12 @@ class ArrowTable:
         """Read a column, whose chunks may have dictionaries of their own."""
         return one_array(self._table[name].unify_dictionaries())
 
-    def exchanged(self, columns: NewColumns, rows: Ints | None) -> Any:
+    def exchanged(self, columns: NewColumns, rows: Ints | None, masked: Collection[Hashable]) -> Any:
         table = self._table if rows is None else self._table.take(pa.array(rows))
         for name, array in columns.items():
             place = table.column_names.index(name)
+            if name in masked:
+                array = _in_type_of(array, self.column(name))
             field = pa.field(name, array.type, metadata=table.schema.field(place).metadata)
             table = table.set_column(place, field, array)
         return self._back(table)
@@ -120,10 +127,12 @@ class PolarsTable:
         oldest = sys.modules["polars"].CompatLevel.oldest()
         return one_array(self._frame.select(name).to_arrow(compat_level=oldest)[name].unify_dictionaries())
 
-    def exchanged(self, columns: NewColumns, rows: Ints | None) -> Any:
+    def exchanged(self, columns: NewColumns, rows: Ints | None, masked: Collection[Hashable]) -> Any:
         polars = sys.modules["polars"]
         frame = self._frame if rows is None else self._frame[rows]
-        return frame.with_columns(*(polars.Series(name, array) for name, array in columns.items()))
+        series = {name: polars.Series(name, array) for name, array in columns.items()}
+        kept = {name for name, array in columns.items() if name in masked and not pa.types.is_floating(array.type)}
+        return frame.with_columns(*(s.cast(frame.schema[n]) if n in kept else s for n, s in series.items()))
 
 
 class ArrayTable:
@@ -143,7 +152,7 @@ class ArrayTable:
     def column(self, name: Hashable) -> pa.Array:
         return pa.array(np.ascontiguousarray(self._matrix[:, name]))
 
-    def exchanged(self, columns: NewColumns, rows: Ints | None) -> Any:
+    def exchanged(self, columns: NewColumns, rows: Ints | None, masked: Collection[Hashable]) -> Any:
         """Copy the matrix as float64, with other columns."""
         data = self._matrix if rows is None else self._matrix[rows]
         result: Any = data.astype(np.float64)
@@ -169,8 +178,8 @@ class FieldsTable(PandasTable):
         except ValueError:
             raise SpecError("the table: must have columns of one length, one value a record") from None
 
-    def exchanged(self, columns: NewColumns, rows: Ints | None) -> Any:
-        frame = super().exchanged(columns, rows)
+    def exchanged(self, columns: NewColumns, rows: Ints | None, masked: Collection[Hashable]) -> Any:
+        frame = super().exchanged(columns, rows, masked)
         if self._is_array:
             return frame.to_records(index=False).view(np.ndarray)
         return {name: frame[name].to_numpy() for name in frame.columns}
@@ -255,16 +264,25 @@ def chosen_columns(
 
 
 def quasi_identifier(table: Table, name: Hashable) -> pa.Array:
-    """Read a column that is to be averaged."""
+    """Read a column that is to be masked."""
     array = table.column(name)
-    kind = kind_for(array.type)
+    kind = kind_for(plain_type(array.type))
     if isinstance(table, PandasTable) and table.is_of_objects(name) and (kind is None or not kind.may_be_objects):
         raise DataError(
-            f"quasi-identifier {name!r} is a column of text or Python objects, which has no mean; convert it to "
-            "numbers, dates or timestamps, name it in blocking, or drop it"
+            f"quasi-identifier {name!r} is a column of Python objects that are no text, dates or decimals; convert it "
+            "to one type, name it in blocking, or drop it"
         )
     return array
 
 
 def unreadable(name: Hashable) -> DataError:
-    return DataError(f"column {name!r} cannot be read as numbers, dates or timestamps of one type; convert it first")
+    return DataError(f"column {name!r} cannot be read as numbers, dates, timestamps or text alone; convert it first")
+
+
+def _in_type_of(array: pa.Array, original: pa.Array) -> pa.Array:
+    """Give what is no float the type of the column in whose place it comes: of a dictionary, with all its values."""
+    kind = original.type
+    if pa.types.is_floating(array.type) or not pa.types.is_dictionary(kind):
+        return array if pa.types.is_floating(array.type) else array.cast(kind)
+    codes = pc.index_in(array, value_set=plain(original.dictionary)).cast(kind.index_type)
+    return pa.DictionaryArray.from_arrays(codes, original.dictionary, ordered=kind.ordered)

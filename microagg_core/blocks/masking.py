@@ -118,48 +118,128 @@ def run_block(
     info = algorithms()[spec.algorithm.name]
     if missing[0].all():  # nothing to average: the pattern in which every quasi-identifier is missing
         labels = np.zeros(len(missing), dtype=np.int64)
-        certificate = NOTHING if info.certified else None
+        certificate = NOTHING if info.certified or not proving else None
         representatives = _representatives(encoding, ticks, labels)
         return BlockOutcome(labels, representatives, 0.0, 0.0, False, info.name, (), certificate)
     there, offsets = ~missing[0], encoding.offsets_of(ticks)
     Z = encoding.points(offsets, missing).columns(there)
     measured = scale.points(offsets, missing).columns(there)
+    # Groups are refined as they were made, on the scale of the spec; losses, and what is proved of them, are of values,
+    # which all count alike.
+    refined_on, compared = scale, measured
+    if any(encoding.scales) or any(kind.importance != 1.0 for kind in encoding.kinds):
+        refined_on = replace(scale, kinds=encoding.kinds, scales=encoding.scales)
+        compared = refined_on.points(offsets, missing).columns(there)
+    parts = parts_by_zeros(encoding.zeros_apart, ticks, missing, spec.k)
     seed = int(np.random.SeedSequence([spec.seed, block]).generate_state(1, np.uint64)[0] >> np.uint64(1))
     with working_on(len(missing), block):
-        labels, algorithm, tried, certificate = _grouped(spec, Z, measured, seed)
+        labels, algorithm, tried, certificate = _grouped_by_parts(spec, Z, measured, parts, seed)
         if not proving and certificate is None:
             certificate = NOTHING
-        labels, refined, bound = _improved(spec, measured, labels, certificate, seed, protect, mend)
+        labels, refined, bound = _improved(spec, (measured, compared), parts, labels, certificate, seed, protect, mend)
     representatives = _representatives(encoding, ticks, labels)
     outcome = BlockOutcome(labels, representatives, 0.0, bound.sse, False, algorithm, tried, certificate)
     if refined is not labels:
         again = replace(
             outcome, labels=refined, representatives=_representatives(encoding, ticks, refined), improved=True
         )
-        lost, before = (squares_lost(encoding, scale, offsets, made.released, missing) for made in (again, outcome))
-        outcome = again if lost < before else outcome
+        lost, before = (squares_lost(encoding, refined_on, ticks, made, missing) for made in (again, outcome))
+        # What a mean is on another scale tells little of how alike records are on it.
+        outcome = again if lost < before or any(encoding.scales) else outcome
     return replace(outcome, seconds=cpu_seconds() - start)
+
+
+def parts_by_zeros(apart: Sequence[int], ticks: Sequence[NDArray[Any]], missing: Bools, k: int) -> list[Ints]:
+    """Cut a block, attribute by attribute, into records that have a zero and those that have none, k or more of each.
+
+    >>> values, missing = np.array([0, 3, 0, 4, 0]), np.zeros((5, 1), dtype=bool)
+    >>> [rows.tolist() for rows in parts_by_zeros([0], [values], missing, 2)]
+    [[0, 2, 4], [1, 3]]
+    >>> len(parts_by_zeros([0], [values], missing, 3))
+    1
+    """
+    parts = [np.arange(len(missing))]
+    for j in apart:
+        if not missing[0, j]:
+            halves = [(rows[ticks[j][rows] == 0], rows[ticks[j][rows] != 0]) for rows in parts]
+            parts = [
+                part
+                for rows, sides in zip(parts, halves, strict=True)
+                for part in (sides if min(map(len, sides)) >= k else (rows,))
+            ]
+    return parts
+
+
+def zeros_joined(encoding: Encoding, ticks: Sequence[NDArray[Any]], missing: Bools, labels: Ints) -> dict[str, int]:
+    """Count, for the audit, the zeros that were to be grouped apart and are in a group with other values."""
+    counts = {}
+    for j in encoding.zeros_apart:
+        zeros = np.bincount(labels, (ticks[j] == 0) & ~missing[:, j])
+        counts[f"{ZEROS_JOINED}{encoding.kinds[j].name}"] = int(zeros[zeros < np.bincount(labels)].sum())
+    return counts
 
 
 def _improved(
     spec: GroupingRules,
-    measured: Points,
+    scales: tuple[Points, Points],
+    parts: list[Ints],
     labels: Ints,
     certificate: Certificate | None,
     seed: int,
     protect: Protect | None,
     mend: Mend | None,
 ) -> tuple[Ints, Ints, Bound]:
-    """Refine groups; returns them before and after, the same array where nothing was gained, and a bound of loss."""
-    if protect is None:
+    """Refine groups; returns them before and after, the same array where nothing was gained, and a bound of loss.
+
+    The bound is of the first of two ``scales``, and groups are refined on the other.
+    """
+    measured, compared = scales
+    if protect is None and compared is measured and len(parts) == 1:
         refined, bound = refine_with_bound(measured, labels, spec.k, spec.effort, seed, certificate)
-        if mend is None:
-            return labels, refined, bound
-        plain = mend(measured, labels, spec.k)
-        return plain, plain if refined is labels else mend(measured, refined, spec.k), bound
-    _, bound = refine_with_bound(measured, labels, spec.k, "off", seed, certificate)
-    plain, refined = protect(measured, labels, spec.k, effort=spec.effort, seed=seed)
-    return plain, refined, bound
+    else:
+        _, bound = refine_with_bound(measured, labels, spec.k, "off", seed, certificate)
+        if protect is not None:
+            plain, refined = protect(compared, labels, spec.k, effort=spec.effort, seed=seed)
+            return plain, refined, bound
+        refined = _refined_by_parts(spec, compared, parts, labels, seed)
+    if mend is None:
+        return labels, refined, bound
+    plain = mend(compared, labels, spec.k)
+    return plain, plain if refined is labels else mend(compared, refined, spec.k), bound
+
+
+def _refined_by_parts(spec: GroupingRules, compared: Points, parts: list[Ints], labels: Ints, seed: int) -> Ints:
+    """Refine the groups of each part by themselves; returns the same array where nothing was gained."""
+    made = []
+    for rows in parts:
+        own = np.unique(labels[rows], return_inverse=True)[1]
+        effort = spec.effort if isinstance(spec.effort, str) else spec.effort * len(rows) / len(labels)
+        made.append((own, refine_with_bound(compared.rows(rows), own, spec.k, effort, seed, NOTHING)[0]))
+    if all(refined is own for own, refined in made):
+        return labels
+    return _joined(parts, [refined for _, refined in made])
+
+
+def _joined(parts: list[Ints], labels: list[Ints]) -> Ints:
+    """Number the groups of parts one after the other."""
+    n_before = np.cumsum([0, *(own.max() + 1 for own in labels)])
+    joined = np.empty(sum(map(len, parts)), dtype=np.int64)
+    for rows, own, before in zip(parts, labels, n_before[:-1], strict=True):
+        joined[rows] = own + before
+    return joined
+
+
+def _grouped_by_parts(
+    spec: GroupingRules, Z: Points, measured: Points, parts: list[Ints], seed: int
+) -> tuple[Ints, str, tuple[str, ...], Certificate | None]:
+    """Group each part of a block by itself; what is proved of parts is not proved of other groups of the block."""
+    if len(parts) == 1:
+        return _grouped(spec, Z, measured, seed)
+    made = [_grouped(spec, Z.rows(rows), measured.rows(rows), seed) for rows in parts]
+    labels = _joined(parts, [own for own, _, _, _ in made])
+    chosen = made[int(np.argmax([len(rows) for rows in parts]))][1]
+    tried = tuple(sorted({name for _, _, tried, _ in made for name in tried}))
+    return labels, chosen, tried, None if made[0][3] is None else NOTHING
 
 
 def _grouped(
@@ -181,11 +261,13 @@ def _representatives(encoding: Encoding, ticks: list[NDArray[Any]], labels: Ints
 
 
 def squares_lost(
-    encoding: Encoding, scale: Encoding, offsets: Floats, released: list[NDArray[Any]], missing: Bools
+    encoding: Encoding, scale: Encoding, ticks: list[NDArray[Any]], outcome: BlockOutcome, missing: Bools
 ) -> float:
     """Sum the squared errors of what would be released."""
-    after = _released_offsets(encoding, released)
-    difference = scale.standardize(offsets, missing) - scale.standardize(after, missing)
+    if scale.categories is not None:
+        return float(block_statistics(encoding, scale, ticks, outcome, missing).squares[0].sum())
+    after = _released_offsets(encoding, outcome.released)
+    difference = scale.standardize(encoding.offsets_of(ticks), missing) - scale.standardize(after, missing)
     return float(np.sum(difference * difference))
 
 
@@ -199,7 +281,7 @@ def block_statistics(
     """Loss figures of what is released, after rounding, on the released records' scale."""
     before = scale.standardize(encoding.offsets_of(ticks), missing)
     after = scale.standardize(_released_offsets(encoding, outcome.representatives))
-    return loss_statistics(before, after, missing, outcome.labels)
+    return loss_statistics(before, after, missing, outcome.labels, scale.categories)
 
 
 def _released_offsets(encoding: Encoding, released: list[NDArray[Any]]) -> Floats:
@@ -225,7 +307,10 @@ def audit_row(number: int, outcome: BlockOutcome, figures: LossStatistics, stret
     }
 
 
+#: What stands before a column's name in a block's line of the audit: its zeros that are grouped with other values.
+ZEROS_JOINED = "zeros joined: "
+
+
 def loss_scale(encoding: Encoding, moments: Sequence[Moments]) -> Encoding:
-    """Standardize losses by the moments of the released records."""
-    means = tuple(m.mean_from(o) if m.n else 0.0 for m, o in zip(moments, encoding.origins, strict=True))
-    return Encoding(encoding.kinds, encoding.origins, means, tuple(m.deviation for m in moments))
+    """Standardize losses by the moments of the released records; no attribute counts more than another."""
+    return encoding.of_values.with_scale(moments)

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.arrays import Floats, Ints
+from microagg_core.arrays import Floats, Ints, UInt64s
+from microagg_core.blocks.blanking import Move
 from microagg_core.blocks.cuts import Tree, count_leaves
 from microagg_core.blocks.memory import BLOCK_BYTES, PARTITION_BYTES, ROUTE_BYTES
 from microagg_core.blocks.packing import assign_files, pack_blocks, rows_per_file
@@ -26,6 +27,10 @@ from microagg_core.plain import PlainFloats, PlainInts
 _BLOCK_SECONDS = 20.0
 _LEAST_DEFAULT = 1000
 FILE_FIRST, FILE_COUNT = "file_first", "file_count"
+#: Columns of blocks where cells are blanked: what their records lack as they are released; and for blocks that take the
+#: nearest records of another block of their partition, which one that is, and how many they take.
+PATTERN, SOURCE, TAKES = "pattern", "source", "takes"
+_NOT_LABELS = {FILE_FIRST, FILE_COUNT, PATTERN, SOURCE, TAKES}
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,9 @@ class Outline:
     seconds: PlainFloats
     #: The cuts of strata that are too large for one block.
     trees: dict[int, Tree]
+    #: Cells that are blanked by quasi-identifier, and how many of the same records have no value, where any may be.
+    blanked: tuple[int, ...] | None = None
+    missing: tuple[int, ...] | None = None
 
     @property
     def n_partitions(self) -> int:
@@ -68,7 +76,19 @@ class PartitionBlocks:
     table: pa.Table
 
     def labels(self, blocks: Ints) -> pa.Table:
-        return self.table.drop_columns([FILE_FIRST, FILE_COUNT]).take(pa.array(blocks - self.first_block))
+        names = [name for name in self.table.column_names if name not in _NOT_LABELS]
+        return self.table.select(names).take(pa.array(blocks - self.first_block))
+
+    @property
+    def patterns(self) -> UInt64s | None:
+        """What the records of each block lack as they are released; None where that is what they lacked before."""
+        return np.asarray(self.table[PATTERN]) if PATTERN in self.table.column_names else None
+
+    @property
+    def moves(self) -> list[Move]:
+        """The records that move from block to block, by their places in the partition."""
+        source, takes = (self.table[name].to_pylist() for name in (SOURCE, TAKES))
+        return [Move(source[i] - self.first_block, i, rows) for i, rows in enumerate(takes) if rows]
 
     def files(self, blocks: Ints) -> tuple[Ints, Ints]:
         """Find the first file of each record's label, and how many files the label fills."""
@@ -89,6 +109,8 @@ class BlockPlan:
     file_first: Ints
     file_count: Ints
     max_records: int
+    #: Where cells are blanked, the records that move from block to block, see :class:`PartitionBlocks`.
+    moves: tuple[Move, ...] = ()
 
     @property
     def n_blocks(self) -> int:
@@ -113,6 +135,8 @@ class BlockPlan:
             rows=self.rows_of_partitions(),
             seconds=np.bincount(self.block_partition, self.block_seconds, self.n_partitions).astype(np.float64),
             trees=self.trees,
+            blanked=self.strata.blanked_cells,
+            missing=self.strata.missing_cells,
         )
 
     def routes(self) -> Routes:
@@ -129,7 +153,13 @@ class BlockPlan:
         """Tabulate what the blocks' partitions have to know of them, a row a block."""
         label, labels = self.strata.label[self.block_stratum], self.strata.labels
         values = {name: labels[name].take(pa.array(label)) for name in labels.column_names if name != "label"}
-        return pa.table({**values, FILE_FIRST: self.file_first[label], FILE_COUNT: self.file_count[label]})
+        values |= {FILE_FIRST: self.file_first[label], FILE_COUNT: self.file_count[label]}
+        if self.strata.blanked_cells is not None:
+            source, takes = np.zeros((2, self.n_blocks), dtype=np.int64)
+            for move in self.moves:
+                source[move.target], takes[move.target] = move.source, move.rows
+            values |= {PATTERN: self.strata.pattern[self.block_stratum], SOURCE: source, TAKES: takes}
+        return pa.table(values)
 
     def block_bytes(self, info: AlgorithmInfo, p: int, k: int) -> int:
         """Estimate what the algorithm needs for the block that takes it most, of p attributes."""
@@ -182,10 +212,27 @@ def plan_blocks(
     for number, of_leaves in leaf_rows.items():
         first = int(np.searchsorted(stratum, number))
         rows[first : first + len(of_leaves)] = of_leaves
+    # Leaves have as many records as they give, and k more: the last one's stand beside the blocks that take them.
+    first_after = np.searchsorted(stratum, np.arange(len(leaves)), side="right")
+    moves = tuple(Move(int(first_after[s]) - 1, int(first_after[t]) - 1, n) for s, t, n in strata.moves)
+    for move in moves:
+        rows[move.source] -= move.rows
+        rows[move.target] += move.rows
     if problem := info.refuses_records(int(rows.max(initial=0))):
         raise DataError(f"blocks: {problem}")
     sizes, size_of = np.unique(rows, return_inverse=True)
     seconds = np.array([info.cost_seconds(int(n), p, k) for n in sizes])[size_of.reshape(-1)]
-    partition = pack_blocks(seconds, (rows * row_bytes).astype(np.int64))
+    partition = _packed_together(seconds, (rows * row_bytes).astype(np.int64), moves)
     file_first, file_count = assign_files(strata.rows_of_labels(), rows_per_file(released, row_bytes))
-    return BlockPlan(strata, trees, stratum, rows, seconds, partition, file_first, file_count, max_records)
+    return BlockPlan(strata, trees, stratum, rows, seconds, partition, file_first, file_count, max_records, moves)
+
+
+def _packed_together(seconds: Floats, n_bytes: Ints, moves: tuple[Move, ...]) -> Ints:
+    """Pack blocks, and leave those between which records move, which follow each other, in one partition."""
+    is_first = np.ones(len(seconds), dtype=np.bool_)
+    for move in moves:
+        is_first[move.source + 1 : move.target + 1] = False
+    together = np.cumsum(is_first) - 1
+    costs: Floats = np.bincount(together, seconds).astype(np.float64)
+    sizes: Ints = np.bincount(together, n_bytes).astype(np.int64)
+    return np.asarray(pack_blocks(costs, sizes)[together])

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from microagg_core.arrays import Bools, Ints, UInt64s
+from microagg_core.blocks.blanking import Move, ReleasedPatterns, blank_few
 from microagg_core.blocks.labels import LabelForm, label_strata
 from microagg_core.blocks.merging import Sizes, merge_some
 from microagg_core.blocks.routes import SUPPRESSED, hash_keys
-from microagg_core.blocks.withholding import CountedKeys, keys_that_go, withhold_enough
+from microagg_core.blocks.withholding import CountedKeys, keys_that_go, number_cells, withhold_enough
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.ordering import distinct_in_order
 from microagg_core.errors import DataError, InternalError
@@ -36,7 +37,7 @@ class Strata:
     stratum_of_hash: Ints
     #: Under which no two keys share a hash.
     hash_seed: int
-    #: Of each stratum; a pattern has a bit for each missing quasi-identifier.
+    #: Of each stratum, before records move; a pattern has a bit for each quasi-identifier that is released as missing.
     rows: Ints
     pattern: UInt64s
     label: Ints
@@ -55,6 +56,11 @@ class Strata:
     withheld_patterns: tuple[tuple[int, int], ...] = ()
     #: What waits for a later night of a series.
     held_rows: int = 0
+    #: Where cells may be blanked: the nearest records of a stratum that move to another, which comes soon after theirs;
+    #: and by quasi-identifier, up to the last that is missing, how many are missing and how many are blanked.
+    moves: tuple[Move, ...] = ()
+    missing_cells: tuple[int, ...] | None = None
+    blanked_cells: tuple[int, ...] | None = None
 
     @property
     def withheld_rows(self) -> int:
@@ -76,6 +82,8 @@ class StrataRules:
     undersized: str = "merge"
     labels: Literal["list", "parent", "star"] = "list"
     totals_known: Literal["labels", "file"] = "labels"
+    #: Whether patterns of missing values that too few have lose more cells; else each makes strata of its own.
+    blanks: bool = False
 
 
 def plan_strata(
@@ -87,7 +95,7 @@ def plan_strata(
     survey weights it has ``weight`` and ``heaviest``; a key of whose weight one record has most is as one below k. In
     a night of a series it has ``waited``; it may have no stratum at all, and its keys wait for ``hold_until`` records.
     """
-    k, undersized = rules.k, rules.undersized
+    k = rules.k
     blocking = [one_array(c) for name, c in zip(keys.column_names, keys.columns, strict=True) if name.startswith("b")]
     pattern = np.asarray(keys["pattern"]).astype(np.uint64)
     sizes = sizes_of(keys)
@@ -97,32 +105,46 @@ def plan_strata(
     rows = sizes.rows
     is_night = "waited" in keys.column_names
     waited = np.asarray(keys["waited"])[order] if is_night else np.zeros_like(rows)
-    by_itself, merging = keys_that_go(sizes.counting(k), waited, k, hold_until)
-    _refuse_undersized(sizes, rules)
-    if undersized == "merge":
-        merged, depth = merge_some(codes, sizes, k, merging, fixed=1)
+    if rules.blanks:  # what lacks the same is not kept apart: keys are blocking values alone
+        number = number_cells(codes[:, 1:])
+        key_codes = np.column_stack([np.zeros_like(rows), codes[:, 1:]])[np.unique(number, return_index=True)[1]]
     else:
-        merged, depth = np.arange(len(rows)), np.full(len(rows), codes.shape[1])
-    merged_sizes = sizes.of_strata(merged, len(depth))
-    merged_rows = merged_sizes.rows
+        number, key_codes = np.arange(len(rows)), codes
+    key_sizes = sizes.of_strata(number, len(key_codes))
+    key_waited = np.bincount(number, weights=waited).astype(np.int64)
+    by_itself, merging = keys_that_go(key_sizes.counting(k), key_waited, k, hold_until)
+    _refuse_undersized(key_sizes, rules)
+    if rules.undersized == "merge":
+        merged, depth = merge_some(key_codes, key_sizes, k, merging, fixed=1)
+    else:
+        merged, depth = np.arange(len(key_codes)), np.full(len(key_codes), codes.shape[1])
+    merged_sizes = key_sizes.of_strata(merged, len(depth))
     goes = np.bincount(merged, weights=by_itself | merging, minlength=len(depth)) > 0
     reaches = keep = goes & ~merged_sizes.too_small(k)
+    counted = CountedKeys(codes, pattern, rows, merged[number], depth, number)
+    levels = range(codes.shape[1]) if rules.totals_known == "labels" else range(1)
     if not is_night:
-        levels = range(codes.shape[1]) if rules.totals_known == "labels" else range(1)
-        keep = withhold_enough(CountedKeys(codes, pattern, rows, merged, depth), reaches, k, levels)
+        keep = withhold_enough(counted, reaches, k, levels)
     if not is_night and not keep.any():
         weighed = " of which none has more than half of the weight" if sizes.weight.any() else ""
         raise DataError(
-            f"no block reaches k={k} records{weighed} ({int(rows.sum())} records in {len(rows)} blocking keys); "
+            f"no block reaches k={k} records{weighed} ({int(rows.sum())} records in {len(key_codes)} blocking keys); "
             "use a smaller k, fewer blocking columns, or undersized: merge"
         )
-    form: LabelForm = rules.labels if undersized == "merge" else "exact"
-    label_ids, labels = label_strata(codes, values, merged, depth, keep, form, released_types)
-    strata = _ordered(blocking, order, pattern, merged, merged_rows, keep, depth, label_ids, labels, k, sizes)
+    form: LabelForm = rules.labels if rules.undersized == "merge" else "exact"
+    label_ids, labels = label_strata(key_codes, values, merged, depth, keep, form, released_types)
+    if rules.blanks:
+        made = blank_few(counted, keep, k, () if is_night else levels)
+    else:
+        made = ReleasedPatterns.as_they_are(counted)
+    strata = _ordered([b.take(pa.array(order)) for b in blocking], counted, made, keep, label_ids, labels)
+    lost = ~reaches[counted.stratum]
     strata = replace(
         strata,
-        added_rows=int(merged_rows[reaches & ~keep].sum()),
-        withheld_patterns=_patterns(pattern[~reaches[merged]], rows[~reaches[merged]]),
+        n_keys=np.bincount(merged, minlength=len(depth))[strata.n_keys],
+        undersized_keys=int(np.sum(key_sizes.too_small(k))),
+        added_rows=int(merged_sizes.rows[reaches & ~keep].sum()),
+        withheld_patterns=() if rules.blanks else _patterns(pattern[lost], rows[lost]),
     )
     return strata.holding() if is_night else strata
 
@@ -164,41 +186,46 @@ def _codes(pattern: UInt64s, blocking: list[pa.Array]) -> tuple[Ints, list[pa.Ar
 
 def _ordered(
     blocking: list[pa.Array],
-    order: Ints,
-    pattern: UInt64s,
-    merged: Ints,
-    merged_rows: Ints,
+    keys: CountedKeys,
+    made: ReleasedPatterns,
     keep: Bools,
-    depth: Ints,
     label_ids: Ints,
     labels: pa.Table,
-    k: int,
-    sizes: Sizes,
 ) -> Strata:
-    """Number the kept strata by label and pattern, and index the keys by their hash."""
-    pattern_of = np.zeros(len(depth), dtype=np.uint64)
-    pattern_of[merged] = pattern  # all keys of a stratum share it
-    kept = np.flatnonzero(keep)
-    kept = kept[np.lexsort((pattern_of[kept], label_ids[kept]))]
-    new_number = np.full(len(depth), SUPPRESSED, dtype=np.int64)
+    """Number the kept strata by label and pattern, and index the keys by their hash.
+
+    What comes out as ``n_keys`` is the number of each stratum before patterns were told apart.
+    """
+    kept = np.flatnonzero(keep[made.stratum])
+    kept = kept[np.lexsort((made.place[kept], label_ids[made.stratum[kept]]))]
+    new_number = np.full(len(made.stratum), SUPPRESSED, dtype=np.int64)
     new_number[kept] = np.arange(len(kept))
-    stratum_of_key = new_number[merged]
-    seed, hashes = _hashes_without_collision([b.take(pa.array(order)) for b in blocking], pattern)
+    stratum_of_key = new_number[made.of_key]
+    seed, hashes = _hashes_without_collision(blocking, keys.pattern)
     by_hash = np.argsort(hashes, kind="stable")
     withheld = stratum_of_key == SUPPRESSED
     return Strata(
         key_hashes=hashes[by_hash],
         stratum_of_hash=stratum_of_key[by_hash],
         hash_seed=seed,
-        rows=merged_rows[kept],
-        pattern=pattern_of[kept],
-        label=label_ids[kept],
-        depth=depth[kept] - 1,
-        n_keys=np.bincount(merged, minlength=len(depth))[kept],
+        rows=np.bincount(made.of_key, weights=keys.rows, minlength=len(new_number)).astype(np.int64)[kept],
+        pattern=made.pattern[kept],
+        label=label_ids[made.stratum[kept]],
+        depth=keys.depth[made.stratum[kept]] - 1,
+        n_keys=made.stratum[kept],
         labels=labels,
         suppressed_keys=int(withheld.sum()),
-        suppressed_rows=int(sizes.rows[withheld].sum()),
-        undersized_keys=int(np.sum(sizes.too_small(k))),
+        suppressed_rows=int(keys.rows[withheld].sum()),
+        undersized_keys=0,
+        # In the order of their targets, as whoever works on blocks finds them.
+        moves=tuple(
+            Move(int(new_number[source]), target, n)
+            for target, source, n in sorted(
+                (int(new_number[move.target]), move.source, move.rows) for move in made.moves
+            )
+        ),
+        missing_cells=made.missing_cells,
+        blanked_cells=made.blanked_cells,
     )
 
 

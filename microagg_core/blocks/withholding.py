@@ -27,7 +27,8 @@ class CountedKeys:
     """Blocking keys and the strata that they became.
 
     Of each key: ``codes`` (of its pattern of missing values, then of its blocking values), in ascending order;
-    ``pattern``, ``rows`` and ``stratum``. Of each stratum: ``depth`` leading codes are exact.
+    ``pattern``, ``rows`` and ``stratum``. Of each stratum: ``depth`` leading codes are exact. Where keys of a stratum
+    may have several patterns, ``blocking`` numbers their blocking values.
     """
 
     codes: Ints
@@ -35,6 +36,7 @@ class CountedKeys:
     rows: Ints
     stratum: Ints
     depth: Ints
+    blocking: Ints | None = None
 
     @cached_property
     def first(self) -> Ints:
@@ -54,7 +56,7 @@ def withhold_enough(keys: CountedKeys, keep: Bools, k: int, levels: Iterable[int
     """
     if keep.all() or not keep.any():
         return keep
-    cells = [(level, _cells(keys.codes[:, 1 : 1 + level])) for level in sorted(levels, reverse=True)]
+    cells = [(level, number_cells(keys.codes[:, 1 : 1 + level])) for level in sorted(levels, reverse=True)]
     rows = np.bincount(keys.stratum, weights=keys.rows, minlength=len(keep)).astype(np.int64)
     few, less, before = ~keep[keys.stratum], keep, None
     while before is None or (less != before).any():
@@ -66,7 +68,7 @@ def withhold_enough(keys: CountedKeys, keep: Bools, k: int, levels: Iterable[int
     return less
 
 
-def _cells(values: Ints) -> Ints:
+def number_cells(values: Ints) -> Ints:
     """Number each key's cell: keys with the same values, of whatever pattern, share one."""
     order = np.lexsort(values.T[::-1]) if values.shape[1] else np.arange(len(values))
     numbers = np.empty(len(values), dtype=np.int64)
@@ -100,7 +102,8 @@ def _lacking(keys: CountedKeys, keep: Bools, rows: Ints, cell: Ints, level: int,
     added = np.zeros(len(keep), dtype=np.bool_)
     if too_few.any():
         of_stratum = cell[keys.first]
-        candidates = np.flatnonzero(keep & (keys.depth > level) & has[keys.first] & too_few[of_stratum])
+        has_enough = np.bincount(keys.stratum, weights=keys.rows * has, minlength=len(keep)) >= k
+        candidates = np.flatnonzero(keep & (keys.depth > level) & has_enough & too_few[of_stratum])
         ordered = candidates[np.lexsort((candidates, rows[candidates], of_stratum[candidates]))]
         added[ordered[np.unique(of_stratum[ordered], return_index=True)[1]]] = True
     return added

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from pandas.api.types import is_numeric_dtype
 
 from microagg_core.compare.grid import chosen_algorithms, refuse_small_k
 from microagg_core.data.formats.reading import list_input, read_part
@@ -155,7 +156,7 @@ def compare(
                 f"the data have {len(table)} records, fewer than k = {k}; choose a smaller k or add records"
             )
         for info in chosen:
-            reason = _unsuitable(info, k, len(table), len(quasi.names), by_name=bool(names))
+            reason = _unsuitable(info, k, quasi, by_name=bool(names))
             if reason is None:
                 say(f"{info.name}, k={k}")
                 outcomes.append(_run(quasi, info, k, seed))
@@ -185,8 +186,9 @@ def _quasi_identifiers(table: pd.DataFrame) -> QuasiIdentifiers:
     return QuasiIdentifiers.of({name: arrays[str(name)].combine_chunks() for name in table.columns})
 
 
-def _unsuitable(info: AlgorithmInfo, k: int, n: int, p: int, by_name: bool) -> str | None:
-    if problem := info.refuses(k, p) or info.refuses_records(n):
+def _unsuitable(info: AlgorithmInfo, k: int, quasi: QuasiIdentifiers, by_name: bool) -> str | None:
+    n, p, nominal = len(quasi.missing), len(quasi.names), [k.name for k in quasi.encoding.kinds if k.is_coded]
+    if problem := info.refuses(k, p) or info.refuses_records(n) or info.refuses_nominal(nominal):
         return problem
     seconds = info.cost_seconds(n, p, k)
     if seconds > PATIENCE_SECONDS and not by_name:
@@ -204,7 +206,7 @@ def _run(quasi: QuasiIdentifiers, info: AlgorithmInfo, k: int, seed: int) -> Out
     start = time.process_time()
     labels = info.run(Z, k, seed=seed)
     seconds = time.process_time() - start
-    lost, sizes = losses(quasi.measured().numbers(), labels), np.bincount(labels)
+    lost, sizes = losses(quasi.measured(), labels), np.bincount(labels)
     l_sse, l_e = significant(lost.l_sse), significant(lost.l_e)
     return Outcome(info.name, k, l_sse, l_e, len(sizes), int(sizes.min()), int(sizes.max()), round(seconds, 3))
 
@@ -228,7 +230,8 @@ def printed_losses(table: pd.DataFrame) -> tuple[PrintedLoss, ...]:
 
 
 def _reference_file(table: pd.DataFrame) -> str | None:
-    if (len(table), table.shape[1]) not in {key[:2] for key in _REFERENCE_FILES}:
+    is_known = (len(table), table.shape[1]) in {key[:2] for key in _REFERENCE_FILES}
+    if not is_known or not all(map(is_numeric_dtype, table.dtypes)):
         return None
     total = sum(int(table[name].astype("int64").sum()) for name in table.columns)
     return _REFERENCE_FILES.get((len(table), table.shape[1], total))

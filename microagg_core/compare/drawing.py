@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -21,13 +21,15 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Floats, Ints
+from microagg_core.blocks.blanking import Move
 from microagg_core.blocks.cuts import next_cut
-from microagg_core.blocks.strata import Strata, StrataRules, plan_strata
+from microagg_core.blocks.strata import Strata
 from microagg_core.compare.grid import Budget, Setting
 from microagg_core.compiling import grouping_parts, needed_parts
 from microagg_core.errors import DataError
 from microagg_core.release.context import Context
-from microagg_core.release.steps.cuts import read_samples, surveyed_samples
+from microagg_core.release.planning import strata_of
+from microagg_core.release.steps.cuts import least_of_leaves, read_samples, surveyed_samples
 from microagg_core.release.steps.drawn_rows import Cut, Draft, DrawnBlock
 from microagg_core.release.steps.sampling import Drawn as PartSample
 from microagg_core.release.steps.sampling import uniform
@@ -147,11 +149,7 @@ class _Drawing:
 
     def __init__(self, known: Surveyed, k: int, budget: Budget) -> None:
         spec, schema = known.context.spec, known.context.schema
-        released = {field.name: field.type for field in schema.released_schema}
-        rules = StrataRules(k, spec.blocks.undersized, spec.blocks.labels, spec.blocks.totals_known)
-        self._strata: Strata = plan_strata(
-            known.keys, rules, [released[c.name] for c in schema.blocking], known.hold_until
-        )
+        self._strata: Strata = strata_of(spec, schema, known.keys, known.hold_until, k)
         self._known, self._spec, self._k, self._budget = known, spec, k, budget
         self._p = len(known.context.kinds)
         self._whole: dict[int | None, _Sized | None] = {}
@@ -247,22 +245,40 @@ class _Drawing:
         samples = self._sampled(oversize)
         if any(len(samples.get(stratum, ())) < rows[stratum] for stratum in oversize.tolist()):
             return None
+        least, move_to, last = least_of_leaves(self._strata, self._k), self._move_to, list[int]()
         met: list[tuple[DrawnBlock, float]] = []
         for stratum, n in enumerate(rows.tolist()):
             leaves: list[tuple[tuple[Cut, ...], float, int]] = [((), 1.0, n)]
             if n > limit:
-                leaves = list(Piece(samples[stratum], limit, self._k).leaves(np.arange(n) / n))
+                leaves = list(Piece(samples[stratum], limit, int(least[stratum])).leaves(np.arange(n) / n))
             for path, share, _ in leaves:
                 label = int(self._strata.label[stratum])
-                met.append((DrawnBlock(stratum, path, len(met), label, 1.0), share * n))
+                block = DrawnBlock(stratum, path, len(met), label, 1.0, self._pattern(stratum))
+                met.append((block, share * n))
+            if (move := move_to.get(stratum)) is not None:
+                block, some = met[-1]
+                met[-1] = replace(block, source=last[move.source], takes=move.rows), some + move.rows
+            last.append(len(met) - 1)
         return self._draft(met, is_whole=True)
+
+    @cached_property
+    def _move_to(self) -> dict[int, Move]:
+        """The strata that take records of others."""
+        return {move.target: move for move in self._strata.moves}
+
+    def _pattern(self, stratum: int) -> int | None:
+        """What the records of a stratum are released without; None where that is what they lack."""
+        return None if self._strata.blanked_cells is None else int(self._strata.pattern[stratum])
 
     def _some_blocks(self, setting: Setting, most: int) -> _Sized:
         """Draw blocks and pieces of at most so many records, until the budget of rows or of time is used up."""
         rows, budget = self._strata.rows, self._budget
+        # What takes records of another stratum has too few of its own.
+        is_drawn = ~np.isin(np.arange(len(rows)), list(self._move_to))
         order = np.lexsort((self._tie_breakers(), -rows))
-        sizes = np.minimum(rows, most)
-        mean = float(np.sum(rows * np.sqrt(sizes)) / np.sum(rows / np.sqrt(sizes)))
+        order = order[is_drawn[order]]
+        own, sizes = rows[is_drawn], np.minimum(rows[is_drawn], most)
+        mean = float(np.sum(own * np.sqrt(sizes)) / np.sum(own / np.sqrt(sizes)))
         points = min(_MOST_POINTS, math.ceil(4 * budget.rows / mean))
         # Of few records the survey may have none; they are met together.
         large = {
@@ -307,7 +323,8 @@ class _Drawing:
             piece = large.get(stratum)
             leaves = [((), 1.0, len(inside))] if piece is None else piece.leaves(inside)
             for path, share, times in leaves:
-                yield DrawnBlock(stratum, path, number, number, times * math.sqrt(sizes[place])), share * n
+                weight = times * math.sqrt(sizes[place])
+                yield DrawnBlock(stratum, path, number, number, weight, self._pattern(stratum)), share * n
                 number += 1
 
 

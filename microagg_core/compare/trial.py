@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats, Ints
+from microagg_core.blocks.blanking import BlankedRecords, missing_of, move_records
 from microagg_core.blocks.masking import (
     BlockOutcome,
     audit_row,
@@ -34,10 +35,13 @@ from microagg_core.group.metrics.losses import percent
 from microagg_core.group.metrics.moments import MOST_OF_WEIGHT, Groups, Moments
 from microagg_core.group.metrics.statistics import LossStatistics, losses_of, significant
 from microagg_core.inspect.candidates import Candidates
+from microagg_core.inspect.checks.known import known_cure
 from microagg_core.inspect.contract import share
 from microagg_core.inspect.distributions import Distribution
+from microagg_core.inspect.edits import EditCount, count_of
 from microagg_core.inspect.exposure import Exposure, asking_share, expose
 from microagg_core.inspect.gate import limits
+from microagg_core.inspect.kanonymity import SpreadCounter
 from microagg_core.inspect.limits.inference import CertainValues
 from microagg_core.inspect.limits.linkage import EVERY_COLUMN, RightLinks
 from microagg_core.inspect.risk.inference import Inference
@@ -46,15 +50,19 @@ from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.plain import PlainFloats
 from microagg_core.release.context import Context
 from microagg_core.release.planned import PLANNED, Planned, load_planned
+from microagg_core.release.planning import undeclared_codes
 from microagg_core.release.step import JsonOutput, Step, Work
 from microagg_core.release.steps.demands import PartitionDemands, needs_protection, protection_of
 from microagg_core.release.steps.drawn_rows import DRAFTS, DRAWN_ROWS, Draft, read_drawn_rows
 from microagg_core.release.steps.measuring import proved_figures
+from microagg_core.spec.edits import Comparison
 
 #: What is grouped before the clock starts, so that kernels are loaded by then: as much as takes so long, by the model.
 _LOADING_SECONDS = 0.5
 #: Digits of seconds: more of them differ from one time to the next.
 _DIGITS_OF_TIME = 3
+#: Rounding that adds less to a column's loss is worth no sentence.
+ROUNDING_ADDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -117,6 +125,8 @@ class Expected:
     certain: dict[str, ColumnExpected]
     #: Limits of protect: that a release would not keep to, in words.
     broken: tuple[str, ...]
+    #: What a careful operator would look at in the records that were grouped, in words.
+    remarks: tuple[str, ...] = ()
     #: For the k asked, where records have survey weights.
     weights: CostOfWeights | None = None
 
@@ -183,9 +193,17 @@ TRY = Step(
 )
 
 
+def _ticks_of(encoding: Encoding, table: pa.Table) -> tuple[list[NDArray[Any]], Bools]:
+    return encoding.ticks([table[f"q{j}"] for j in range(len(encoding.kinds))])
+
+
 def _rows_by_block(work: Work, planned: Planned, draft: Draft, number: int) -> tuple[pa.Table, Ints]:
     """Read the rows of a draft's blocks that have at least k, and the place of each row's block in the draft."""
     table, place = read_drawn_rows(work, number)
+    if draft.moves:
+        ticks, missing = _ticks_of(planned.encoding, table)
+        points = planned.encoding.points(planned.encoding.offsets_of(ticks), missing)
+        place = move_records(points, place, draft.moves, missing_of(draft.patterns or [], missing.shape[1]))
     # The size of a piece is known from a sample: it may have fewer records than were thought.
     order = np.flatnonzero(np.bincount(place, minlength=len(draft.blocks))[place] >= draft.k)
     order = order[np.argsort(place[order], kind="stable")]
@@ -199,6 +217,39 @@ def _rows_by_block(work: Work, planned: Planned, draft: Draft, number: int) -> t
     return table, place[order]
 
 
+class RoundingLoss:
+    """Squared errors of columns that are rounded to their own type, beside those with a decimal more."""
+
+    def __init__(self, encoding: Encoding, besides: Container[str] = ()) -> None:
+        """Look at whole numbers, ``besides`` those that may be none."""
+        kinds = enumerate(zip(encoding.kinds, encoding.origins, strict=True))
+        self._columns = [
+            (j, kind, finer, origin)
+            for j, (kind, origin) in kinds
+            if kind.name not in besides and (finer := kind.finer) is not None
+        ]
+        self._sums = np.zeros((len(self._columns), 2))
+
+    def add(self, ticks: list[NDArray[Any]], outcome: BlockOutcome) -> None:
+        """Add a block; of missing values both errors are 0."""
+        if not self._columns:
+            return
+        groups = Groups.of(outcome.labels)
+        for sums, (j, kind, finer, origin) in zip(self._sums, self._columns, strict=True):
+            came, rounded = kind.offsets(ticks[j], origin), kind.released_offsets(outcome.representatives[j], origin)
+            exact = finer.released_offsets(finer.representatives(ticks[j], groups), origin)
+            sums += [np.square(came - after[outcome.labels]).sum() for after in (rounded, exact)]
+
+    def in_words(self) -> Iterator[str]:
+        for (_, kind, finer, _), (rounded, exact) in zip(self._columns, self._sums.tolist(), strict=True):
+            if rounded > (1.0 + ROUNDING_ADDS) * exact:
+                adds = f"{100 * (rounded / exact - 1):.0f} %" if exact else "all there is"
+                yield (
+                    f"rounding {kind.name!r} to whole numbers adds {adds} to its loss; rounding: "
+                    f"{{{kind.name}: {finer.rule}}} keeps a decimal more, released as {finer.released_type}"
+                )
+
+
 class _Trying:
     """Group the rows of a draft by a setting, and measure what that loses, gives away and takes."""
 
@@ -207,13 +258,16 @@ class _Trying:
         self.planned, self.trial = planned, trial
         self.draft = draft = work.load(DRAFTS)[trial.draft]
         self.table, place = _rows_by_block(work, planned, draft, trial.draft)
-        self.ticks, self.missing = encoding.ticks([self.table[f"q{j}"] for j in range(len(encoding.kinds))])
-        #: The blocks that have rows, by their places in the draft; the first row of each, and how many it has.
-        self.places, self.first, self.sizes = np.unique(place, return_index=True, return_counts=True)
-        self.spec = trial.setting.applied(context.spec)
+        self.ticks, self.missing = _ticks_of(encoding, self.table)
         #: Losses are standardized by the records that are released, as far as these are known.
         self.scale = loss_scale(encoding, self._moments() if draft.is_whole else planned.survey.moments)
         self.steady = self.scale.steadied()  # for refinement
+        if draft.patterns is not None:
+            made = BlankedRecords.of(encoding, self.ticks, self.missing, place, draft.patterns)
+            self.ticks, self.missing = made.ticks, made.missing
+        #: The blocks that have rows, by their places in the draft; the first row of each, and how many it has.
+        self.places, self.first, self.sizes = np.unique(place, return_index=True, return_counts=True)
+        self.spec = trial.setting.applied(context.spec)
         self.demands: PartitionDemands | None = None
         if self.spec.protect is not None or context.schema.weight is not None:
             columns = range(len(context.schema.confidential) if self.spec.protect is not None else 0)
@@ -242,6 +296,7 @@ class _Trying:
         self._load_kernels()
         stretch = self.steady.least_stretch(self.scale)
         statistics, lines, of_blocks, seconds = [], [], list[list[NDArray[Any]]](), 0.0
+        added = RoundingLoss(self.planned.encoding, undeclared_codes(self.spec, self.planned.survey))
         for place, rows in self._blocks():
             outcome = self._outcome(place, rows, self.spec.seed, proving=self.trial.proves)
             seconds += outcome.seconds
@@ -250,10 +305,12 @@ class _Trying:
             statistics.append(figures)
             lines.append(audit_row(self.draft.blocks[place].block, outcome, figures, stretch))
             of_blocks.append(outcome.released)
+            added.add(ticks, outcome)
         could_be_lost = np.sum(~self.missing & (np.array(self.scale.deviations) > 0), axis=1)
         squares = np.add.reduceat(could_be_lost, self.first)
         lost = np.array([float(of_block.squares[0].sum()) for of_block in statistics])
-        exposure = self._exposure([np.concatenate(column) for column in zip(*of_blocks, strict=True)])
+        shown = self._shown([np.concatenate(column) for column in zip(*of_blocks, strict=True)])
+        exposure = self._exposure(shown)
         setting, draft = self.trial.setting, self.draft
         expected = Expected(
             k=draft.k,
@@ -271,6 +328,7 @@ class _Trying:
             largest=int(exposure.sizes.max()),
             **self._times(seconds),
             **self._risks(exposure),
+            remarks=(*added.in_words(), *self._edits(shown), *self._known(shown)),
             weights=self._cost_of_weights(of_blocks) if draft.k == self.planned.context.spec.k else None,
         )
         if draft.is_whole:
@@ -296,7 +354,7 @@ class _Trying:
         for place, rows in self._blocks():
             outcome = self._outcome(place, rows, seed, proving=False)
             ticks, missing = self._of_slice(rows)
-            lost.append(squares_lost(encoding, self.scale, encoding.offsets_of(ticks), outcome.released, missing))
+            lost.append(squares_lost(encoding, self.scale, ticks, outcome, missing))
         return np.array(lost)
 
     def _cost_of_weights(self, released: list[list[NDArray[Any]]]) -> CostOfWeights | None:
@@ -397,21 +455,55 @@ class _Trying:
 
     def _right_links(self, exposure: Exposure) -> Floats:
         """Compute how often each record is expected to be linked rightly, every record asked, as the gate does."""
-        candidates = Candidates(exposure.means, exposure.missing, exposure.labels, exposure.sizes)
-        encoding = self.planned.encoding
+        candidates = Candidates(exposure.means, exposure.missing, exposure.labels, exposure.sizes, exposure.costs)
+        encoding = self.planned.encoding.of_values
         values = encoding.standardize(encoding.offsets_of(self.ticks), self.missing)
         return candidates.link(values, exposure.groups)[1]
 
-    def _exposure(self, released: list[NDArray[Any]]) -> Exposure:
-        """Show what a reader of these records would see; of some blocks, each is a label of its own."""
-        spec, encoding, table = self.planned.context.spec, self.planned.encoding, self.table
-        names = [c.name for c in self.planned.context.schema.confidential]
-        labels = np.array([self.draft.blocks[place].label for place in self.places.tolist()])
+    def _shown(self, released: list[NDArray[Any]]) -> dict[str, Any]:
+        """Make the columns, but for blocking ones, that a reader of these records would see."""
         columns: dict[str, Any] = {
             kind.name: kind.to_arrow(ticks, self.missing[:, j])
-            for j, (kind, ticks) in enumerate(zip(encoding.kinds, released, strict=True))
+            for j, (kind, ticks) in enumerate(zip(self.planned.encoding.kinds, released, strict=True))
         }
-        columns |= {name: table[f"c{j}"] for j, name in enumerate(names)}
+        return columns | {c.name: self.table[f"c{j}"] for j, c in enumerate(self.planned.context.schema.confidential)}
+
+    def _edits(self, shown: dict[str, Any]) -> Iterator[str]:
+        """Say which rules between columns these records would break more often than they do as they came."""
+        came = shown | {kind.name: self.table[f"q{j}"] for j, kind in enumerate(self.planned.encoding.kinds)}
+        for edit in self.planned.context.spec.edits:
+            count = EditCount(count_of(edit.comparison, came), count_of(edit.comparison, shown))
+            if count.is_worse:
+                which = "" if self.draft.is_whole else ", of those drawn"
+                stops = "; with stop: true the gate would refuse the release" if edit.stop else ""
+                yield f"{count.in_words(edit.rule)}{which}{self._mended(edit.comparison)}{stops}"
+
+    def _known(self, shown: dict[str, Any]) -> Iterator[str]:
+        """Say which known sets would have combinations of fewer than k, even if nobody knew their blocking columns."""
+        schema, k = self.planned.context.schema, self.draft.k
+        refuses = "the gate would refuse" if self.draft.is_whole else "the gate refuses unless other records join them"
+        for names in self.planned.context.spec.known:
+            if set(names) <= set(schema.grouping):
+                continue
+            counter = SpreadCounter([name for name in names if name in shown], k)
+            counter.add(pa.table({name: shown[name] for name in names if name in shown}))
+            if failing := counter.failing():
+                found = f"{failing:,} combinations of these records have fewer than k={k} units, which {refuses}"
+                yield f"known [{', '.join(names)}]: {found}; {known_cure(names, schema.grouping)}"
+
+    def _mended(self, rule: Comparison) -> str:
+        """Say of a rule between a mean and a value as it came how it would hold."""
+        kinds = {kind.name for kind in self.planned.encoding.kinds}
+        own = [name for name in rule.columns if name not in kinds]
+        if len(rule.columns) != 2 or len(own) != 1 or rule.sign in ("==", "!="):
+            return ""
+        return f"; with {own[0]!r} among the quasi-identifiers both are means, of which it holds but for rounding"
+
+    def _exposure(self, columns: dict[str, Any]) -> Exposure:
+        """Expose what a reader of these records would see; of some blocks, each is a label of its own."""
+        spec, encoding, table = self.planned.context.spec, self.planned.encoding.of_values, self.table
+        names = [c.name for c in self.planned.context.schema.confidential]
+        labels = np.array([self.draft.blocks[place].label for place in self.places.tolist()])
         # Longer than the name of any column, and so none of them.
         of_label = "label of " + " ".join(columns)
         shown = pa.table({**columns, of_label: pa.array(np.repeat(labels, self.sizes))})

@@ -60,6 +60,10 @@ def _link() -> None:
     records, all_alike = _records(_FEW, 2), np.zeros(_FEW, dtype=np.int64)
     candidates = Candidates(records, np.zeros(records.shape, dtype=np.bool_), all_alike, all_alike + 1)
     candidates.link(records, np.arange(_FEW))
+    costs = np.array([1.0, 0.0])
+    Candidates(records, np.zeros(records.shape, dtype=np.bool_), all_alike, all_alike + 1, costs).link(
+        records, np.arange(_FEW)
+    )
 
 
 def _anneal() -> None:

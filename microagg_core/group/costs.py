@@ -13,6 +13,8 @@ EFFORTS: dict[str, int] = {"fast": 0, "thorough": 5}
 
 #: Sweeps of annealing: of the thorough effort; of the fast one, and one for each attribute and each of k, to so many.
 _THOROUGH, _FAST, _MOST_FOR_ATTRIBUTES, _MOST_FOR_K = 600, 6, 20, 10
+#: And for each attribute of codes, of whose groups more are about as good, to so many.
+_FOR_CODES, _MOST_FOR_CODES = 4, 24
 #: By how many times more there are in blocks of at most so many records, which take some hundredths of a second.
 _MORE_FOR_FEW = ((1200, 4), (5000, 2))
 #: Above this k, few changes of whole groups pay, so that steps downhill count for more.
@@ -29,8 +31,8 @@ DEFAULT_STEPS = 6000
 _AFFORDABLE, _AFFORDABLE_OPTIMUM = 10.0, 15.0
 
 
-def annealing_sweeps(effort: str, n: int, p: int, k: int) -> int:
-    """Count how often an effort tries a change for each record.
+def annealing_sweeps(effort: str, n: int, p: int, k: int, codes: int = 0) -> int:
+    """Count how often an effort tries a change for each record, of whose p attributes so many are codes.
 
     >>> [annealing_sweeps("fast", n, 4, 5) for n in (1000, 4000, 100_000)], annealing_sweeps("thorough", 1000, 4, 5)
     ([60, 30, 17], 600)
@@ -38,7 +40,8 @@ def annealing_sweeps(effort: str, n: int, p: int, k: int) -> int:
     if effort != "fast":
         return _THOROUGH
     times = next((times for few, times in _MORE_FOR_FEW if n <= few), 1) * (3 if k > LARGE_K else 1)
-    sweeps = times * (_FAST + min(p, _MOST_FOR_ATTRIBUTES) + min(k, _MOST_FOR_K))
+    for_attributes = min(p - codes, _MOST_FOR_ATTRIBUTES) + min(_FOR_CODES * codes, _MOST_FOR_CODES)
+    sweeps = times * (_FAST + for_attributes + min(k, _MOST_FOR_K))
     return sweeps + -(-sweeps // _MORE_FOR_REGIONS) * (region_count(n, k) > 1)
 
 

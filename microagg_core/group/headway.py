@@ -13,7 +13,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
-from microagg_core.group.points import AnyPoints, Points
+import numpy as np
+
+from microagg_core.group.metrics.losses import sse_of_labels
+from microagg_core.group.points import AnyPoints
 
 #: A person who waits wants to see that something moves; more often nobody reads.
 TELL_EVERY_SECONDS = 5.0
@@ -70,7 +73,6 @@ _current: ContextVar[_Listening | None] = ContextVar("listening", default=None)
 def listening(listener: Listener | None, every: float = TELL_EVERY_SECONDS) -> Iterator[None]:
     """Send progress of work in this block to the listener every so many seconds; None: to the outer listener.
 
-    >>> import numpy as np
     >>> heard = []
     >>> with listening(heard.append, every=0.0), working_on(2):
     ...     Progress("searching", np.array([[-1.0], [1.0]])).report(0.5, share=0.25)
@@ -144,6 +146,6 @@ class Progress:
 
     def _note(self, state: _Listening, sse: float) -> None:
         if self._total == 0.0 and self._points is not None:
-            self._total = Points.of(self._points).total_squares()
+            self._total = sse_of_labels(self._points, np.zeros(len(self._points), dtype=np.int64))
         if self._total > 0.0:
             state.loss = min(state.loss, 100.0 * sse / self._total)

@@ -8,6 +8,7 @@ squares of a group is that over its pairs divided by its size, and bounds on it 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -54,10 +55,6 @@ class Points:
     def n_numbers(self) -> int:
         return int(np.count_nonzero(~self.is_code))
 
-    def numbers(self) -> Floats:
-        """The same distances between numbers alone: the records as they are, where none of them is a code."""
-        return self.X if self.are_numbers else self.dense()
-
     def numbers_first(self) -> Points:
         """The same points with their codes last; where there are no numbers, zeros come first."""
         if self.are_numbers:
@@ -84,40 +81,33 @@ class Points:
         squares: Floats = ((a[:, numbers] - b[:, numbers]) ** 2).sum(axis=1)
         return squares + (a[:, codes] != b[:, codes]) @ self.costs[codes] if codes.any() else squares
 
-    def total_squares(self) -> float:
-        """Compute the sum of squares about the centroid of all records."""
-        numbers = self.X if self.are_numbers else self.X[:, ~self.is_code]
-        of_numbers = float(np.sum((numbers - numbers.mean(axis=0)) ** 2))
-        if self.are_numbers:
-            return of_numbers
-        return of_numbers + float(self.squares_of_codes(np.zeros(len(self), dtype=np.int64)).sum())
-
-    def squares_of_codes(self, labels: Ints) -> Floats:
-        """Compute of each column of codes (0 of numbers) the sum of squares about the groups' centroids.
-
-        ``labels`` are group numbers from 0. Of m records, n_c with each code, it is half the cost times
-        m - (sum of n_c squared) / m.
-        """
-        squares, sizes = np.zeros(len(self.costs)), np.bincount(labels)
-        for j in np.flatnonzero(self.is_code):
-            codes = self.X[:, j].astype(np.int64)
-            n_codes = int(codes.max()) + 1
-            keys, counts = np.unique(labels * n_codes + codes, return_counts=True)
-            alike = (counts.astype(np.float64) ** 2 / sizes[keys // n_codes]).sum()
-            squares[j] = 0.5 * self.costs[j] * (len(labels) - alike)
-        return squares
-
     def dense(self) -> Floats:
         """The same distances between numbers alone: a column a category, so for few of them, and as the slow twin.
 
         >>> Points(np.array([[0.0], [1.0], [2.0]]), np.array([2.0])).dense().tolist()
         [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
         """
-        columns = [
-            (self.X[:, [j]] == np.arange(self.X[:, j].max() + 1)) * np.sqrt(cost / 2) if cost > 0 else self.X[:, [j]]
-            for j, cost in enumerate(self.costs)
-        ]
-        return np.hstack([np.zeros((len(self), 0)), *columns])
+        return self.X if self.are_numbers else self.nearly_dense(np.inf)
+
+    def nearly_dense(self, most: float) -> Floats:
+        """The same, but that a column of more than ``most`` categories becomes so many, in which distances are rough.
+
+        They are right on average: each category has a sign in each column, drawn once and for all.
+        """
+        columns = [np.zeros((len(self), 0))]
+        for values, cost in zip(self.X.T, self.costs, strict=True):
+            if cost == 0:
+                columns.append(values[:, None])
+                continue
+            codes = values.astype(np.int64)
+            count = int(codes.max(initial=0)) + 1
+            if count <= most:
+                corners = np.eye(count) * math.sqrt(cost / 2)
+            else:
+                signs = np.random.Generator(np.random.PCG64(count)).choice([-1.0, 1.0], (count, int(most)))
+                corners = signs * math.sqrt(cost / (2 * most))
+            columns.append(corners[codes])
+        return np.hstack(columns)
 
 
 AnyPoints: TypeAlias = Floats | Points

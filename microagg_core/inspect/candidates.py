@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.data.tables.ordering import ascending_order
+from microagg_core.kernels.scan.mixed_links import weigh_nearest_of_codes
 from microagg_core.kernels.scan.remaining import weigh_nearest
 from microagg_core.kernels.values import Values
 
@@ -29,11 +30,13 @@ FEW_ASKED = 200
 class Candidates:
     """The released combinations as somebody sees them who knows some of the quasi-identifiers.
 
-    Of each: means, and which are missing; the number of its label; and its size.
+    Of each: means, and which are missing; the number of its label; and its size. Where ``costs`` has one, an attribute
+    holds codes of categories, and two that differ are so far apart, squared.
     """
 
-    def __init__(self, means: Floats, missing: Bools, labels: Ints, sizes: Ints) -> None:
+    def __init__(self, means: Floats, missing: Bools, labels: Ints, sizes: Ints, costs: Floats | None = None) -> None:
         self._missing, self._sizes = missing, sizes
+        self._costs = costs if costs is not None and costs.any() else None
         self._points = np.where(missing, 0.0, means) if missing.any() else means
         #: Whom they may be: those of the label who miss the same values.
         self._keys = _distinct([labels, *missing.T]) if missing.any() else labels
@@ -48,6 +51,8 @@ class Candidates:
         """Look for records by what is known of them: the chances that ``own`` combination, and the record, is taken."""
         keys, values = self._keys[own], np.where(self._missing[own], 0.0, values)
         asked = np.bincount(keys, minlength=len(self._rivals))
+        if self._costs is not None:
+            return self._link_codes(values, own, self._costs)
         few = (asked <= FEW_ASKED) | (self._rivals <= FEW_COMBINATIONS)
         hit, weights = np.zeros(len(own), dtype=np.bool_), np.ones(len(own))
         for is_few in np.unique(few[keys]).tolist():
@@ -76,6 +81,37 @@ class Candidates:
         last = behind[self._keys[own]]
         first = last - self._rivals[self._keys[own]]
         return weigh_nearest(Values(points, none), sizes, np.ascontiguousarray(values), first, last, place[own], SAME)
+
+    def _link_codes(self, values: Floats, own: Ints, costs: Floats) -> tuple[Floats, Floats]:
+        """Look for records where some attributes are codes: all combinations are compared with each value once."""
+        coded = costs > 0
+        codes, points, keys = self._points[:, coded], self._points[:, ~coded], self._keys
+        squares = (costs[coded] * (codes[own] != values[:, coded])).sum(axis=1)
+        squares += ((points[own] - values[:, ~coded]) ** 2).sum(axis=1)
+        order = np.lexsort((*codes.T, keys))
+        in_order = np.column_stack([keys, codes])[order]
+        starts = np.flatnonzero(np.any(np.diff(in_order, axis=0, prepend=-1.0) != 0, axis=1))
+        runs = np.searchsorted(in_order[starts, 0], np.arange(len(self._rivals) + 1))
+        asked, row, value = np.unique(
+            np.column_stack([keys[own], values[:, coded], values[:, ~coded]]),
+            axis=0, return_index=True, return_inverse=True,
+        )  # fmt: skip
+        key, asked_codes, asked_points = np.split(asked, [1, 1 + int(coded.sum())], axis=1)
+        first, last = (runs[key[:, 0].astype(np.int64) + after] for after in range(2))
+        limits, weights = weigh_nearest_of_codes(
+            np.ascontiguousarray(in_order[starts, 1:]),
+            costs[coded],
+            np.append(starts, len(order)),
+            np.ascontiguousarray(points[order]),
+            self._sizes[order],
+            (np.ascontiguousarray(asked_codes), np.ascontiguousarray(asked_points)),
+            first,
+            last,
+            squares[row],
+            SAME,
+        )
+        hit, weight = squares <= limits[value.ravel()], weights[value.ravel()]
+        return np.where(hit, self._sizes[own] / weight, 0.0), np.where(hit, 1.0 / weight, 0.0)
 
     def _grown(self, keys: Bools) -> _Tree:
         name = keys.tobytes()

@@ -27,6 +27,7 @@ from microagg_core.inspect.demand import Protection
 from microagg_core.inspect.distributions import Distribution
 from microagg_core.inspect.exposure import Exposure, asking_share, expose
 from microagg_core.spec.columns import FileSchema
+from microagg_core.spec.edits import Edit
 from microagg_core.spec.release import RiskEffort
 
 
@@ -45,6 +46,8 @@ class Promise:
     n_parts: int
     #: Records that are released as an earlier night of the series released them.
     carried: int = 0
+    #: Cells of each quasi-identifier that are blanked; None where what is missing is what came in so.
+    blanked: tuple[int, ...] | None = None
     #: Whether it is a later night of a series, whose arrivals alone are grouped.
     in_series: bool = False
     protection: Protection = field(default_factory=Protection)
@@ -52,6 +55,9 @@ class Promise:
     distributions: tuple[Distribution | None, ...] = ()
     risk: RiskEffort = "off"
     analyses: tuple[str, ...] = ()
+    edits: tuple[Edit, ...] = ()
+    #: Sets of released columns that somebody may know.
+    known: tuple[tuple[str, ...], ...] = ()
     seed: int = 0
 
     @property
@@ -65,6 +71,15 @@ class Promise:
     @property
     def key_columns(self) -> tuple[str, ...]:
         return (*self.blocking, *(column.name for column in self.schema.quasi_identifiers))
+
+    @property
+    def known_besides(self) -> tuple[tuple[str, ...], ...]:
+        """Known sets that k-anonymity does not speak of.
+
+        Who knows some key columns knows of a record that it is in one of several released combinations: as each of
+        these has at least k units, so have they together.
+        """
+        return tuple(names for names in self.known if not set(names) <= set(self.key_columns))
 
     def distribution(self, column: str) -> Distribution | None:
         names = [confidential.name for confidential in self.schema.confidential]

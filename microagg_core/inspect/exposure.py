@@ -96,6 +96,8 @@ class Exposure:
     #: is asked: survivors of a series keep what was released of them.
     originals: tuple[UInt64s, ...] | None = None
     seed: int = 0
+    #: What a mismatch costs on the scale of distances, squared, where a quasi-identifier holds codes; None: none does.
+    costs: Floats | None = None
 
     @cached_property
     def sizes(self) -> Ints:
@@ -138,7 +140,8 @@ class Exposure:
         """Find those whom somebody may take for who is asked, if he knows these quasi-identifiers."""
         sought, columns = self._sought[0], list(attributes)
         means, missing = self.means[sought][:, columns], self.missing[sought][:, columns]
-        return Candidates(means, missing, self.labels[sought], self.sizes[sought])
+        costs = None if self.costs is None else self.costs[columns]
+        return Candidates(means, missing, self.labels[sought], self.sizes[sought], costs)
 
     @cached_property
     def all_candidates(self) -> Candidates:
@@ -173,6 +176,7 @@ def expose(
         asking: the share of records of which linkage and intervals are asked.
         grouped: the combination of each row and the first row of each, where they are known.
     """
+    encoding = encoding.of_values
     names = tuple(kind.name for kind in encoding.kinds)
     groups, first = grouped or combinations([table[name] for name in (*blocking, *names)], table.num_rows)
     shown = table.select([*blocking, *names]).take(pa.array(first))
@@ -180,7 +184,8 @@ def expose(
     offsets, missing = _released_offsets(encoding, shown)
     means = encoding.standardize(offsets, missing)
     values = tuple(_confidential(table, name, distribution) for name, distribution in confidential.items())
-    exposure = Exposure(names, groups, labels, means, missing, values, AskedRecords.nobody(len(names)), seed=seed)
+    nobody, costs = AskedRecords.nobody(len(names)), encoding.costs
+    exposure = Exposure(names, groups, labels, means, missing, values, nobody, seed=seed, costs=costs)
     if origins is None:
         return exposure
     rows = np.flatnonzero(is_asked(records, asking, seed)) if asking < 1.0 else np.arange(len(records))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,8 @@ _COUNT = "n"
 _META = b"microagg.counter"
 #: Combinations gathered from the batches of a part before they are counted together.
 _GATHER_ROWS = 2**20
+#: Combinations that lie in several parts and are held together: 100 MB, of some columns of numbers and short texts.
+MOST_SPREAD = 1_000_000
 
 
 def units_of_groups(groups: Ints) -> Ints:
@@ -109,6 +112,7 @@ class CombinationCounter:
         self.k = min(k, 2**63 - 1)  # what Arrow compares with, and more than any count
         self._carried: pa.Table | None = None
         self._smallest_done: int | None = None
+        self.is_given_up = False
 
     def add(self, table: pa.Table) -> None:
         """Count one whole part."""
@@ -120,11 +124,15 @@ class CombinationCounter:
         if counts is not None:
             self._take(counts)
 
-    def _take(self, counts: pa.Table) -> None:
-        tables = [counts] if self._carried is None else [self._carried, counts]
-        if any(table.schema.types != tables[0].schema.types for table in tables):
+    def _with_carried(self, counts: pa.Table) -> pa.Table:
+        if self._carried is None:
+            return counts
+        if self._carried.schema.types != counts.schema.types:
             raise ValueError("parts whose key columns have different types cannot be counted together")
-        total = _summed(tables, self.columns) if len(tables) > 1 else counts
+        return _summed([self._carried, counts], self.columns)
+
+    def _take(self, counts: pa.Table) -> None:
+        total = self._with_carried(counts)
         below = pc.less(total.column(_COUNT), self.k)
         done = total.filter(pc.invert(below)).column(_COUNT)
         self._carried = total.filter(below)
@@ -147,10 +155,11 @@ class CombinationCounter:
             return int(pc.min(self._carried.column(_COUNT)).as_py())
         return self._smallest_done or 0
 
-    def __add__(self, other: CombinationCounter) -> CombinationCounter:
+    def __add__(self, other: CombinationCounter) -> Self:
         if (other.columns, other.k) != (self.columns, self.k):
             raise ValueError("only counters of the same columns and k can be added")
-        both = CombinationCounter.from_table(self.to_table())
+        both = type(self).from_table(self.to_table())
+        both.is_given_up |= other.is_given_up
         if other._smallest_done is not None:
             both._see_done(other._smallest_done)
         if other._carried is not None:
@@ -158,21 +167,49 @@ class CombinationCounter:
         return both
 
     def to_table(self) -> pa.Table:
-        facts = {"columns": self.columns, "k": self.k, "smallest_done": self._smallest_done}
+        facts: dict[str, Any] = {"columns": self.columns, "k": self.k, "smallest_done": self._smallest_done}
+        facts["given_up"] = self.is_given_up
         empty = self._carried is None
         table = pa.table({_COUNT: pa.array([], pa.int64())}) if self._carried is None else self._carried
         return table.replace_schema_metadata({_META: json.dumps({**facts, "empty": empty}).encode()})
 
     @classmethod
-    def from_table(cls, table: pa.Table) -> CombinationCounter:
+    def from_table(cls, table: pa.Table) -> Self:
         facts = json.loads((table.schema.metadata or {})[_META])
         counter = cls(facts["columns"], facts["k"])
         counter._carried = None if facts["empty"] else table.replace_schema_metadata(None)
-        counter._smallest_done = facts["smallest_done"]
+        counter._smallest_done, counter.is_given_up = facts["smallest_done"], facts["given_up"]
         return counter
 
     def recount(self) -> Recount:
         return Recount(self.to_table())
+
+
+class SpreadCounter(CombinationCounter):
+    """Counts combinations that lie in several parts: carries all of them on, done ones with a count of k.
+
+    More of them than the flow can hold are given up, and then nobody knows that each has k.
+
+    >>> counter = SpreadCounter(["job"], k=2)
+    >>> counter.add(pa.table({"job": ["cook", "cook", "judge"]}))
+    >>> other = SpreadCounter(["job"], k=2)
+    >>> other.add(pa.table({"job": ["cook", "judge"]}))
+    >>> counter.failing(), (counter + other).failing()
+    (1, 0)
+    """
+
+    def _take(self, counts: pa.Table) -> None:
+        if self.is_given_up:
+            return
+        total = self._with_carried(counts)
+        if total.num_rows > MOST_SPREAD:
+            self.is_given_up, total = True, total.slice(0, 0)
+        up_to_k = pc.min_element_wise(total.column(_COUNT), pa.scalar(self.k, pa.int64()))
+        self._carried = total.set_column(total.num_columns - 1, _COUNT, up_to_k)
+
+    def failing(self) -> int:
+        """Count combinations that have fewer than k; of some that were given up nobody knows."""
+        return 0 if self._carried is None else int(pc.sum(pc.less(self._carried.column(_COUNT), self.k)).as_py() or 0)
 
 
 class Recount:

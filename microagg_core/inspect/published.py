@@ -18,6 +18,8 @@ import decimal
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +36,8 @@ from microagg_core.group.metrics.statistics import (
     significant,
 )
 from microagg_core.inspect.checks.weights import Weighed
+from microagg_core.inspect.edits import RuleCount
+from microagg_core.inspect.portrait.contract import PERCENTS, Portrait, Summary
 
 #: What all but the two largest groups make of a sum is at least this share of what the largest makes. A reader who
 #: guesses the rest to within a fifth, from the means beside it, is then off by 21 % of the largest. Most sums are of
@@ -43,6 +47,8 @@ REST_OF_LARGEST = 0.21 / 0.2
 MOST_DIGITS = 6
 _FREE_FOR_TOTALS = 7
 _FREE_FOR_ATTRIBUTES = 50
+#: Names of quantiles.
+_PERCENTS = tuple(map(str, PERCENTS))
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,24 @@ class Rounded:
         relative = whole.within / whole.value if whole.value else 0.0
         return Rounded.computed(value, percent(self.within, whole.value) * (1 + relative) + value * relative)
 
+    @classmethod
+    def share(cls, count: int, records: int, low: int, high: int, fewest: int) -> Rounded | None:
+        """Round a share, in percent, until more than ``fewest`` counts from ``low`` to ``high`` may be the true one.
+
+        What holds of nobody, or of everybody, tells no record from others.
+
+        >>> Rounded.share(1626, 4407, 560, 4000, 10), Rounded.share(3, 60, 0, 60, 10), Rounded.share(0, 60, 0, 60, 10)
+        (Rounded(value=37.0, within=0.5), None, Rounded(value=0.0, within=0.0))
+        """
+        if count in (0, records):
+            return cls(100.0 * count / records)
+        for decimals in range(MOST_DIGITS, -2, -1):
+            value, half = round(100 * count / records, decimals), float(f"5e{-decimals - 1}")
+            least, most = math.ceil((value - half) * records / 100), math.floor((value + half) * records / 100)
+            if min(most, high) - max(least, low) >= fewest:
+                return cls(value, half)
+        return None
+
 
 #: Figures by name; None: withheld.
 _Looked = Mapping[str, Rounded | None]
@@ -119,6 +143,18 @@ def hiding_decimals(value: float, lacking: float) -> Rounded | None:
     return Rounded(round(value, decimals), float(f"5e-{decimals + 1}")) if decimals >= 1 else None
 
 
+def share_before(count: RuleCount, k: int) -> Rounded | None:
+    """Publish the share of the input's records that broke a rule, so that twice k of them more or less look the same.
+
+    With all digits, the shares of two rules that differ by a number would tell of the records between. Coarser ones do
+    not even tell whether any record, or every one, broke a rule; and groups have less than twice k records, mostly.
+
+    >>> share_before(RuleCount(40_000, 1_234), 5), share_before(RuleCount(150, 2), 5)
+    (Rounded(value=0.031, within=0.0005), None)
+    """
+    return hiding_decimals(count.share, 2 * k / count.compared) if count.compared else None
+
+
 def to_digits(value: float, digits: int, direction: str = decimal.ROUND_HALF_EVEN) -> float:
     """Round to so many significant digits, in one of decimal's directions.
 
@@ -134,21 +170,23 @@ def published_figures(
     statistics: LossStatistics,
     n_groups: int,
     kinds: Sequence[Kind],
-    moments: Sequence[Moments],
+    moments: Sequence[tuple[Moments, Moments]],
     proved: Figures,
     weighed: Weighed | None = None,
 ) -> Figures:
-    """Choose the figures that may be published of so many records and groups; ``moments`` are of what is released.
+    """Choose the figures that may be published of so many records and groups.
 
-    With survey weights, plain variances and correlations from before tell of the plain means of groups, and these
-    beside the weighted ones of single records: neither they nor what they follow from are published.
+    The ``moments`` of each quasi-identifier are of the released records, as they came and as they are released. With
+    survey weights, plain variances and correlations from before tell of the plain means of groups, and these beside the
+    weighted ones of single records: neither they nor what they follow from are published.
     """
     free = statistics.records - n_groups
     if free < _FREE_FOR_TOTALS:
         return figures_of_few(statistics.records)
     figures, why = Figures(records=statistics.records), []
     by_attribute = free >= _FREE_FOR_ATTRIBUTES
-    attributes = _attributes(statistics, has_variances=weighed is None) if by_attribute else []
+    has_variances = weighed is None
+    attributes = _attributes(statistics, kinds, moments, has_variances=has_variances) if by_attribute else []
     totals = _totals(statistics, attributes)
     bound = _bound(statistics, proved, totals)
     figures |= Figures.model_validate(_given(totals)) | _still_proved(proved, bound)
@@ -156,13 +194,14 @@ def published_figures(
     if by_attribute:
         named = zip(kinds, attributes, moments, strict=True)
         figures |= Figures(
-            attributes={kind.name: _with_moments(kind, attribute, after) for kind, attribute, after in named}
+            attributes={kind.name: _with_moments(kind, attribute, *own) for kind, attribute, own in named}
         )
         for kind, attribute in zip(kinds, attributes, strict=True):
             looked |= {f"attributes.{kind.name}.{name}": rounded for name, rounded in attribute.figures.items()}
-        changes = _correlations(statistics) if len(kinds) > 1 and weighed is None else {}
+        n_numbers = sum(not kind.is_coded for kind in kinds)
+        changes = _correlations(statistics) if n_numbers > 1 and weighed is None else {}
         if changes:
-            figures |= Figures(correlation_change=_change(statistics, changes))
+            figures |= Figures(correlation_change=_change(statistics, changes, n_numbers))
             looked |= {f"correlation_change.{name}": rounded for name, rounded in changes.items()}
     else:
         why.append("figures by attribute: the release is too small for them")
@@ -192,6 +231,55 @@ def _weighted(weighed: Weighed, kinds: Sequence[Kind], loss: Rounded | None) -> 
             shown = kind.shown(total / weight)
             means[kind.name] = shown if isinstance(shown, str) else significant(shown)
     return WeightedFigures.model_validate({"means": means, **_given({"l_sse": loss})})
+
+
+def with_summaries(figures: Figures, portrait: Portrait, k: int, fewest: int) -> Figures:
+    """Add shares of zeros and heaps, and quantiles, where figures by attribute are published.
+
+    Those of the release can be computed by whoever reads it. The share of zeros of the input tells, beside them, how
+    many zeros lie in groups that have other values; where that is but one group, and all its records but one are zeros,
+    its mean tells that one's value. So a share is rounded until more than ``fewest`` counts may be the true one: no
+    less than the zeros that are released, and, as each other group has a value, no more than leaves one to each.
+    Quantiles of the input are common to so many records before they come here.
+    """
+    if not figures.attributes or not portrait.summaries:
+        return figures
+    attributes, coarser, withheld = dict(figures.attributes), dict(figures.coarser or {}), []
+    for summary in portrait.summaries:
+        given: dict[str, Any] = {"quantiles_before": {}, "quantiles": dict(zip(_PERCENTS, summary.after, strict=True))}
+        shares = _shares(summary, k, fewest)
+        quantiles = {f"quantiles_before.{at}": of for at, of in zip(_PERCENTS, summary.before, strict=True)}
+        for name, told in (*shares.items(), *quantiles.items()):
+            place, (field, _, at) = f"attributes.{summary.column}.{name}", name.partition(".")
+            if told is None:
+                withheld.append(place)
+                continue
+            if told.within:
+                coarser[place] = told.within
+            (given[field] if at else given)[at or field] = told.value
+        own = attributes[summary.column].model_dump()
+        attributes[summary.column] = AttributeFigures.model_validate(own | given)
+    more: dict[str, Any] = {"coarser": coarser} if coarser else {}
+    if withheld:
+        why = f"{', '.join(withheld)}: too few records are near them"
+        more["withheld"] = "; ".join([*([figures.withheld] if figures.withheld else []), why])
+    if portrait.drawn < portrait.records:
+        more["drawn"] = portrait.drawn
+    return figures | Figures(attributes=attributes, **more)
+
+
+def _shares(summary: Summary, k: int, fewest: int) -> dict[str, Rounded | None]:
+    shares: dict[str, Rounded | None] = {}
+    n = summary.records
+    for name, counted in (("zeros", summary.zeros), ("heaps", summary.heaps)):
+        if counted is None:
+            continue
+        before, after, low, high = counted.before, counted.after, 0, n
+        if name == "zeros" and before >= after:
+            low, high = after, n - (n - after) // k
+        shares[f"{name}_before"] = Rounded.share(before, n, low, high, fewest)
+        shares[name] = Rounded(significant(100 * after / n))
+    return shares
 
 
 def figures_of_few(records: int) -> Figures:
@@ -233,35 +321,62 @@ class _Attribute:
     """Published figures of an attribute, and what totals may tell of it.
 
     ``sse`` and ``absolute`` are its sums: as a reader computes them from coarser figures, or else as they are.
-    ``lacking`` is what totals have to hide of ``sse`` where nothing is published of it.
+    ``lacking`` is what totals have to hide of ``sse`` where nothing is published of it. Distances of categories are not
+    their differences, and ``absolute`` is None.
     """
 
     figures: _Looked
     sse: Rounded
-    absolute: Rounded
+    absolute: Rounded | None
     is_dominated: bool
     lacking: float
 
 
-def _attributes(statistics: LossStatistics, *, has_variances: bool) -> list[_Attribute]:
+def _attributes(
+    statistics: LossStatistics,
+    kinds: Sequence[Kind],
+    moments: Sequence[tuple[Moments, Moments]],
+    *,
+    has_variances: bool,
+) -> list[_Attribute]:
     before, losses, attributes = statistics.before, attribute_losses(statistics), []
-    for j in range(len(before.n)):
+    for j, (kind, own) in enumerate(zip(kinds, moments, strict=True)):
         sst, to_sum = float(before.squares[j, j]), max(float(before.n[j, j]), 1.0) * math.sqrt(2.0)
         squares, differences = (_dominated(sums, j) for sums in (statistics.squares, statistics.differences))
         l_sse = hiding(losses["l_sse"][j], percent(squares.lacking, sst))
         il1s = hiding(losses["il1s"][j], differences.lacking / to_sum)
         # The released variance is there to be computed: the share that is kept of it tells the sum of squares as well.
         kept = None if squares.lacking else hiding(losses["variance_kept"][j], 0.0)
+        is_category = kind.is_coded or kind.is_ranked
+        of_categories = _categories(statistics, j, kind, *own) if is_category else {}
+        of_numbers = {"il1s": il1s, **({"variance_kept": kept} if has_variances else {})}
         attributes.append(
             _Attribute(
-                figures={"l_sse": l_sse, "il1s": il1s, **({"variance_kept": kept} if has_variances else {})},
+                figures={"l_sse": l_sse, **(of_categories or of_numbers)},
                 sse=_as_told(l_sse, sst / 100.0, squares),
-                absolute=_as_told(il1s, to_sum, differences),
+                absolute=None if is_category else _as_told(il1s, to_sum, differences),
                 is_dominated=squares.lacking > 0,
                 lacking=0.0 if l_sse else squares.lacking,
             )
         )
     return attributes
+
+
+def _categories(statistics: LossStatistics, j: int, kind: Kind, came: Moments, after: Moments) -> _Looked:
+    """Publish how many records have another category, how far away, and what that did to the shares of categories.
+
+    A group moves the shares by as many records as have another category in it, at most.
+    """
+    n, changed = max(float(statistics.before.n[j, j]), 1.0), _dominated(statistics.changed, j)
+    lacking = percent(changed.lacking, n)
+    looked = {"mismatches": hiding(percent(changed.total, n), lacking)}
+    if kind.is_ranked:
+        moved = _dominated(statistics.differences, j)
+        # Midranks are doubled, and standardized.
+        of_ranks = 100.0 * came.deviation / 2.0 / n / n
+        return {**looked, "rank_displacement": hiding(moved.total * of_ranks, moved.lacking * of_ranks)}
+    apart = sum(abs(a - b) for a, b in zip_longest(came.counts, after.counts, fillvalue=0))
+    return {**looked, "margins": hiding(percent(apart / 2.0, n), lacking)}
 
 
 def _dominated(sums: Floats, place: int, total: float | None = None) -> Dominated:
@@ -276,8 +391,10 @@ def _as_told(figure: Rounded | None, unit: float, true: Dominated) -> Rounded:
     return Rounded(figure.value * unit, figure.within * unit)
 
 
-def _with_moments(kind: Kind, attribute: _Attribute, after: Moments) -> AttributeFigures:
-    return AttributeFigures.model_validate(_moments(kind, after).model_dump() | _given(attribute.figures))
+def _with_moments(kind: Kind, attribute: _Attribute, came: Moments, after: Moments) -> AttributeFigures:
+    pairs = {"categories": came, "categories_kept": after} if kind.is_coded else {}
+    counted = {name: sum(map(bool, of.counts)) for name, of in pairs.items()}
+    return AttributeFigures.model_validate(_moments(kind, after).model_dump() | _given(attribute.figures) | counted)
 
 
 def _moments(kind: Kind, after: Moments) -> AttributeFigures:
@@ -308,9 +425,9 @@ def _totals(statistics: LossStatistics, attributes: Sequence[_Attribute]) -> dic
     if any(attribute.is_dominated for attribute in attributes):
         lacking = sum(attribute.lacking for attribute in attributes)
     sse = _added([a.sse for a in attributes] or [Rounded(losses.sse)], lacking)
-    lossy = [attribute.absolute for attribute in attributes if attribute.absolute.value]
-    # Where one attribute alone loses anything, distances are its differences.
-    sde = lossy[0] if len(lossy) == 1 else Rounded(losses.sde)
+    lossy = [attribute.absolute for attribute in attributes if attribute.sse.value]
+    # Where one attribute alone loses anything, and is a number, distances are its differences.
+    sde = (lossy[0] if len(lossy) == 1 else None) or Rounded(losses.sde)
     sde_or_none = _added([sde], 0.0 if sde.within else _dominated(whole, 1).lacking)
     # Of the distances from the file's mean, those of what is released are there to be computed.
     sdt = hiding(losses.sdt, _dominated(whole, 2, abs(losses.sdt - statistics.sdt_after)).lacking)
@@ -389,6 +506,6 @@ def _correlations(statistics: LossStatistics) -> dict[str, Rounded | None]:
     }
 
 
-def _change(statistics: LossStatistics, changes: _Looked) -> CorrelationChange:
-    pairs, p = len(correlation_changes(statistics)[0]), len(statistics.before.n)
+def _change(statistics: LossStatistics, changes: _Looked, p: int) -> CorrelationChange:
+    pairs = len(correlation_changes(statistics)[0])
     return CorrelationChange.model_validate({"pairs": pairs, "left_out": p * (p - 1) // 2 - pairs, **_given(changes)})

@@ -346,6 +346,7 @@ class Expectation:
         yield "CPU: of the kernels on one core, by the cost model at the pace of what was grouped here"
         alone = percent_in_words(one.unique_before)
         yield f"{alone} of records stand alone with their blocking values and quasi-identifiers before masking"
+        yield from one.remarks
 
     def _of_weights(self) -> Iterator[str]:
         cost = None if self.asked is None else self.asked.weights

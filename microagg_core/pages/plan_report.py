@@ -10,16 +10,22 @@ from microagg_core.arrays import Ints
 from microagg_core.blocks.cuts import count_leaves
 from microagg_core.blocks.plan import BlockPlan
 from microagg_core.blocks.strata import Strata
+from microagg_core.data.kinds.contract import Claim
+from microagg_core.data.kinds.metric import metric_words
+from microagg_core.data.kinds.nominal import NominalKind
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.statistics import significant
 from microagg_core.release.pages.promises import pooling_words
 from microagg_core.release.pages.words import TEXT_TYPES
 from microagg_core.release.planned import Planned
-from microagg_core.release.planning import task_bytes
+from microagg_core.release.planning import codes_questions, task_bytes
 from microagg_core.release.sizing.forecast import Forecast
+from microagg_core.release.steps.survey import Dominated
 
 #: Blocks that are named one by one.
 _LARGEST, _CHANGED = 5, 1000
+#: Share of records whose category fewer than k have, from which on it is said.
+_MOST_RARE = 0.02
 #: Withheld patterns of missing values that are said, and columns that one of them lacks.
 _PATTERNS, _LACKING = 5, 6
 
@@ -115,6 +121,8 @@ class PlanReport:
     changed: tuple[BlockLine, ...]
     n_changed: int
     rounding: tuple[str, ...]
+    #: How quasi-identifiers count when groups are made, where not by their values.
+    metric: tuple[str, ...]
     #: What members of a group can compute of each other.
     pooling: str
     unwise: tuple[str, ...]
@@ -128,6 +136,8 @@ class PlanReport:
     joined_values: dict[str, int] = field(default_factory=dict)
     #: Records in blocks that are pieces of what lies under one label.
     split_rows: int = 0
+    #: Of quasi-identifiers that are missing, where cells are blanked: how often one is, and how many are blanked.
+    blanked: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def sentence(self) -> str:
         parts = [f"{self.keys} blocking keys make {self.blocks} blocks in {self.partitions} partitions"]
@@ -142,9 +152,16 @@ class PlanReport:
         if self.withheld:
             company = f" ({self.added} of them for company)" if self.added else ""
             parts.append(f"{self.withheld} records withheld{company}")
+        if cells := sum(blanked for _, blanked in self.blanked.values()):
+            parts.append(f"{cells} cells blanked")
         if self.held:
             parts.append(f"{self.held} records held for a later night")
         return ", ".join(parts)
+
+    def blanked_rows(self) -> list[tuple[str, ...]]:
+        """Tabulate what is missing and what is blanked, the header first; empty, where nothing may be."""
+        rows = [(name, f"{missing:,}", f"{blanked:,}") for name, (missing, blanked) in self.blanked.items()]
+        return [("quasi-identifier", "missing", "blanked"), *rows] if rows else []
 
     def at_pace(self, pace: float) -> PlanReport:
         """Scale the times by how many times as long kernels were seen to take as the cost model says."""
@@ -187,10 +204,16 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
         changed=_lines(plan, few, changed[:_CHANGED]),
         n_changed=len(changed),
         rounding=tuple(kind.rounding_in_words() for kind in planned.encoding.kinds),
-        pooling=pooling_words(spec.k),
+        metric=tuple(
+            f"{column.name!r}: {words}"
+            for column in spec.roles.quasi_identifiers
+            if (words := metric_words(column.scale, column.top_words, column.zeros))
+        ),
+        pooling=pooling_words(spec.k) if any(Claim.MEAN_KEPT in kind.claims for kind in planned.context.kinds) else "",
         unwise=plan_warnings(planned, plan),
         row_bytes=int(strata.rows.sum() * planned.survey.row_bytes),
         joined_values=joined_values([column.name for column in planned.context.schema.blocking], strata),
+        blanked=blanked_cells([kind.name for kind in planned.context.kinds], strata),
         split_rows=int(sum(strata.rows[number] for number in plan.trees)),
     )
 
@@ -199,6 +222,12 @@ def joined_values(names: list[str], strata: Strata) -> dict[str, int]:
     """Count, for each blocking column, records whose value is released joined with others, for want of k records."""
     is_merged = strata.n_keys > 1
     return {name: int(strata.rows[is_merged & (strata.depth <= j)].sum()) for j, name in enumerate(names)}
+
+
+def blanked_cells(names: list[str], strata: Strata) -> dict[str, tuple[int, int]]:
+    """Count, for each quasi-identifier that is missing, how often it is, and how many cells are blanked besides."""
+    cells = zip(names, strata.missing_cells or (), strata.blanked_cells or (), strict=False)
+    return {name: (missing, blanked) for name, missing, blanked in cells if missing or blanked}
 
 
 def _withheld_words(names: list[str], k: int, strata: Strata) -> tuple[str, ...]:
@@ -248,12 +277,20 @@ def _reason(plan: BlockPlan, few: str, block: int) -> str:
 def plan_warnings(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
     """List what a careful operator would look at before running."""
     survey, spec = planned.survey, planned.context.spec
-    words = [*(one.sentence() for one in survey.disclosures), *survey.remarks]
+    words = [*(one.sentence() for one in survey.disclosures), *survey.remarks, *codes_questions(spec, survey)]
     words += [
         f"quasi-identifier {kind.name!r} is constant and could be dropped"
         for kind, m in zip(planned.context.kinds, survey.moments, strict=True)
         if m.n and m.deviation == 0
     ]
+    words += [
+        f"quasi-identifier {kind.name!r} has {len(kind.counts):,} categories, and {rare:.1%} of records have one that "
+        f"fewer than k={spec.k} have: groups lose most of these; put rare ones together, or give it another role"
+        for kind in planned.encoding.kinds
+        if isinstance(kind, NominalKind) and (rare := kind.share_below(spec.k)) > _MOST_RARE
+    ]
+    scaled = {column.name for column in spec.roles.quasi_identifiers if column.metric is not None}
+    words += [_dominance_words(column) for column in survey.dominated if column.column not in scaled]
     output, released = spec.output, planned.context.schema.released_schema
     has_text = any(str(kind) in TEXT_TYPES for kind in released.types)
     if output.format == "csv" and output.csv.formulas != "escape" and has_text:
@@ -276,6 +313,20 @@ def plan_warnings(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
             "people, households or firms, give it another role, as its values are released as labels"
         )
     return tuple(words)
+
+
+def _dominance_words(column: Dominated) -> str:
+    """Say that a handful of records makes much of a column's variance, and what helps.
+
+    >>> _dominance_words(Dominated("wind", 1, 0.566)).partition(", so")[0]
+    "one record makes 57 % of the variance of quasi-identifier 'wind'"
+    """
+    who = "one record makes" if column.records == 1 else f"{column.records} records make"
+    return (
+        f"{who} {100 * column.share:.0f} % of the variance of quasi-identifier {column.column!r}, so differences of "
+        "all others count little when groups are made; where it is no mistake, top: '99.5%' beside its name in roles, "
+        "scale: robust or, for amounts, scale: log1p makes them count"
+    )
 
 
 #: What the losses are called.

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from microagg_core.group.metrics.figures import CorrelationChange, Figures
+from microagg_core.group.metrics.figures import AttributeFigures, CorrelationChange, Figures
 from microagg_core.group.metrics.statistics import readable
 from microagg_core.pages.words import (
     NONE,
@@ -172,6 +172,8 @@ def attribute_table(losses: Figures) -> list[tuple[str, ...]]:
     >>> attribute_table(Figures.model_validate({"attributes": {"born": {**figures, "variance_kept": 98.5}}}))[1]
     ('born', '1.5 %', '0.1', '2000-01-31', '3 days', '98.5 %')
     """
+    attributes = losses.attributes or {}
+    has_categories = any("mismatches" in a.model_fields_set or a.categories for a in attributes.values())
     rows = [
         (
             name,
@@ -180,10 +182,16 @@ def attribute_table(losses: Figures) -> list[tuple[str, ...]]:
             _shown(a.mean if a.mean is None or isinstance(a.mean, str) else readable(a.mean)),
             _shown(None if a.variance is None else readable(math.sqrt(a.variance)), _WRITTEN.get(a.unit, f" {a.unit}")),
             _shown(a.variance_kept, " %"),
+            *((_shown(a.mismatches, " %"), _kept(a)) if has_categories else ()),
         )
-        for name, a in (losses.attributes or {}).items()
+        for name, a in attributes.items()
     ]
-    return [("quasi-identifier", "L_SSE", "IL1s", "mean", "deviation", "variance kept"), *rows]
+    more = ("changed", "categories kept") if has_categories else ()
+    return [("quasi-identifier", "L_SSE", "IL1s", "mean", "deviation", "variance kept", *more), *rows]
+
+
+def _kept(of: AttributeFigures) -> str:
+    return "-" if of.categories is None else f"{of.categories_kept:,} of {of.categories:,}"
 
 
 def _shown(figure: float | str | None, unit: str = "") -> str:

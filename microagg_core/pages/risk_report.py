@@ -121,12 +121,14 @@ def _what(intruder: Mapping[str, Any], n: int) -> str:
 
 def _near(figures: Mapping[str, Any]) -> Iterator[Finding]:
     near = ((figures.get("intervals") or {}).get("deviation") or {}).get(_NEAR)
-    if near is None:
+    columns = {name: of for name, of in (near or {"columns": {}})["columns"].items() if of is not None}
+    if near is None or (near["columns"] and not columns):
         return
-    columns = {name: of for name, of in near["columns"].items() if of is not None}
     worst = max(columns, key=lambda name: columns[name], default=None)
     each = f" ({worst!r} of {percent_in_words(columns[worst])})" if worst is not None and len(columns) > 1 else ""
     every = "every quasi-identifier" if len(columns) > 1 else "the quasi-identifier"
+    if len(columns) < len(near["columns"]):  # categories without an order lie nowhere
+        every = "every quasi-identifier that has an order" if len(columns) > 1 else repr(worst)
     whose = share_of(near["all"], asked_records(figures))
     lie = f"{every} of {whose} lies" if near["all"] else f"{whose} has {every}"
     yield Finding(near["all"] or 0.0, f"{lie} within {_NEAR} deviations of what is released{each}")

@@ -78,6 +78,8 @@ class ColumnProfile:
     #: Whether it can have a mean, and whether it is of truth values; whether no release can hold it.
     is_numeric: bool = False
     is_nested: bool = False
+    #: Whether the file says in which order the texts stand.
+    is_ordered: bool = False
     #: Why a text is none of numbers or days, where it looks as if it were meant to be.
     remark: str = ""
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
 from microagg_core.data.formats.reading import count_rows
 from microagg_core.data.places import Input
+from microagg_core.data.tables.types import levels_of
 from microagg_core.profile.columns import ColumnProfile, profiled
 from microagg_core.profile.proposals import RoleProposal, look_at_rows, proposed_roles, without_refusals
 from microagg_core.profile.reading import Understanding, understood
@@ -43,7 +44,10 @@ class FileProfile:
             "rows": self.n_rows,
             "rows_are_counted": self.is_counted,
             "looked_at": self.looked_at,
-            "columns": [{**asdict(one.column), "proposed": one.role, "reason": one.reason} for one in self.proposals],
+            "columns": [
+                {**asdict(one.column), "proposed": one.role, "kind": one.kind, "reason": one.reason}
+                for one in self.proposals
+            ],
         }
 
 
@@ -57,8 +61,16 @@ def profile_of(
     understanding = understood(url, delimiter, encoding, storage_options)
     sample = understanding.sample
     columns = [
-        profiled(name, understanding.type_of(name), sample.table.column(name), understanding.remarks.get(name, ""))
-        for name in sample.table.column_names
+        replace(
+            profiled(
+                field.name,
+                understanding.type_of(field.name),
+                sample.table.column(field.name),
+                understanding.remarks.get(field.name, ""),
+            ),
+            is_ordered=levels_of(field) is not None,
+        )
+        for field in sample.table.schema
     ]
     n_rows, is_counted = _rows(understanding)
     return FileProfile(
@@ -182,7 +194,7 @@ def _column_lines(proposal: RoleProposal, name_width: int) -> Iterator[str]:
     yield _row(name, cells, name_width)
     range_ = f"{column.low} to {column.high}; " if column.low is not None else ""
     long_type = "" if cells[0] else f"{column.type}; "
-    yield from _wrapped(f"{long_type}{range_}propose {proposal.role}: {proposal.reason}", _INDENT)
+    yield from _wrapped(f"{long_type}{range_}propose {proposal.in_words}: {proposal.reason}", _INDENT)
     for note in notes(column):
         yield from _wrapped(note, _INDENT)
 

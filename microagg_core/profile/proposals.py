@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -19,7 +19,8 @@ from microagg_core.errors import DataError, SpecError
 from microagg_core.inspect.disclosures import Disclosure, in_percent
 from microagg_core.profile.columns import ColumnProfile
 from microagg_core.profile.notations import CODES
-from microagg_core.release.planning import FirstLook, trial_survey
+from microagg_core.release.planning import trial_survey
+from microagg_core.release.steps.survey import MOST_CODES
 from microagg_core.spec.release import ReleaseSpec
 
 #: What words in names mean, in the order in which they count. A word counts if it is one of a name's own;
@@ -107,8 +108,8 @@ _FEW = 20
 _SHARE_OF_IDS = 0.02
 #: Above this share of records with a value of their own a text names them.
 _MOSTLY_UNIQUE = 0.5
-#: More categories than these tell a few records apart.
-_MANY_CATEGORIES = 200
+#: More categories than these, or than this share of the records but for a few, tell a few records apart.
+_MANY_CATEGORIES, _SHARE_OF_CATEGORIES, _FEW_CATEGORIES = 1000, 0.05, 10
 #: Whole numbers that rise through a file number its records, where they are so many and repeat so little.
 _LEAST_NUMBERED = 50
 _SHARE_OF_NUMBERED = 0.1
@@ -129,12 +130,18 @@ QUASI, BLOCKING, CONFIDENTIAL, DROP, IDENTIFIERS, WEIGHT = (
     "weight",
 )
 _KNOWN_OUTSIDE = "known from outside"
+_UNKNOWN = "nothing tells whether others know it: confidential, if nobody does"
 _SEEN = ("sex", "place", "group", "job", "family", "schooling", "age", "birth", "career")
 _OF_PEOPLE = {"sex", "age", "birth", "group", "family", "schooling"}
 #: Which blocking columns come first, where not all can be.
 _BLOCKING_ORDER = ("sex", "place", "group", "job", "family", "schooling", "age", "birth", "career")
 _MEASURED = {"birth": "tells the age", "age": "a number", "career": "a number", "family": "a number",
              "schooling": "a number", "measure": "can be seen", "date": "a date", "time": "a date"}  # fmt: skip
+
+
+#: Kinds of few whole numbers, by what their name means, in the order in which that counts; else they may be codes.
+_KIND_OF = {"schooling": "ordinal", "family": "number", "age": "number", "birth": "number", "career": "number",
+            "measure": "number", "time": "number", "money": "number"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -145,15 +152,42 @@ class RoleProposal:
     #: Of a column that cannot be blocked by: the role and reason that it has then.
     otherwise: tuple[str, str] | None = None
 
+    @property
+    def kind(self) -> str | None:
+        """The kind that a quasi-identifier is declared with: a text, or few whole numbers, which may be codes."""
+        column, meanings = self.column, meanings_of(self.column.name)
+        if self.role != QUASI or (column.is_numeric and not ("int" in column.type and column.distinct <= MOST_CODES)):
+            return None
+        if not column.is_numeric:
+            return "ordinal" if column.is_ordered else "nominal"
+        known = next((one for one in _KIND_OF if one in meanings), None)
+        return _KIND_OF[known] if known else "nominal"
+
+    @property
+    def in_words(self) -> str:
+        return f"{self.role}, kind: {self.kind}" if self.kind else self.role
+
 
 def proposed_roles(columns: Sequence[ColumnProfile], sample: pa.Table) -> tuple[RoleProposal, ...]:
     """Propose a role for each column, in their order; ``sample`` is what was profiled."""
     proposals = [_by_itself(column) for column in columns]
     proposals = _with_weight(_with_blocking(proposals, sample))
-    if not any(one.role == QUASI for one in proposals):
+    if not any(one.role == QUASI and one.reason != _UNKNOWN for one in proposals):
         has_people = any(_OF_PEOPLE & set(meanings_of(one.column.name)) or one.column.tells_sex for one in proposals)
         proposals = [_without_names(one, has_people) for one in proposals]
-    return tuple(proposals)
+    return tuple(_not_too_many(proposals))
+
+
+def _not_too_many(proposals: Sequence[RoleProposal]) -> Iterator[RoleProposal]:
+    """Drop columns that are quasi-identifiers for want of anything that tells, where there are many others."""
+    room = _MOST_AVERAGED - sum(one.role == QUASI and one.reason != _UNKNOWN for one in proposals)
+    for one in proposals:
+        if one.role == QUASI and one.reason == _UNKNOWN:
+            room -= 1
+            many = f"{_UNKNOWN}; but {_MOST_AVERAGED} quasi-identifiers are many already"
+            yield one if room >= 0 else replace(one, role=DROP, reason=many)
+        else:
+            yield one
 
 
 def _with_weight(proposals: Sequence[RoleProposal]) -> list[RoleProposal]:
@@ -224,10 +258,10 @@ def _of_text(column: ColumnProfile, meanings: Sequence[str]) -> _Role:
     if "bool" not in column.type and "string" not in column.type and column.type != "text":
         return DROP, f"{column.type}, which nobody can look over", None
     if (_seen(meanings) and "money" not in meanings) or column.tells_sex:
-        return BLOCKING, f"categories, {_KNOWN_OUTSIDE}", (DROP, _too_fine("text has no mean"))
-    if column.distinct > _MANY_CATEGORIES:
-        return DROP, f"{column.distinct:,} different texts tell a few records apart", None
-    return CONFIDENTIAL, _why_confidential(meanings), None
+        return BLOCKING, f"categories, {_KNOWN_OUTSIDE}", _otherwise(column)
+    if not _has_few_categories(column):
+        return DROP, _too_many(column), None
+    return *_by_names(meanings), None
 
 
 def _of_number(column: ColumnProfile, meanings: Sequence[str]) -> _Role:
@@ -238,29 +272,43 @@ def _of_number(column: ColumnProfile, meanings: Sequence[str]) -> _Role:
     if is_date and "sensitive" not in meanings:
         return QUASI, "a date, which others may know", None
     if "money" in meanings or "sensitive" in meanings:
-        return CONFIDENTIAL, _why_confidential(meanings), None
+        return *_by_names(meanings), None
     if seen in ("sex", "group", "job") or (seen == "place" and "float" not in column.type):
-        return BLOCKING, f"codes, {_KNOWN_OUTSIDE}", (DROP, _too_fine("codes have no mean"))
+        return BLOCKING, f"codes, {_KNOWN_OUTSIDE}", _otherwise(column)
     measured = next((one for one in _MEASURED if one in meanings), None)
     if measured or seen:
         return QUASI, f"{_MEASURED.get(measured or '', 'a number')}, {_KNOWN_OUTSIDE}", None
-    return CONFIDENTIAL, _why_confidential(meanings), None
+    return *_by_names(meanings), None
 
 
 def _seen(meanings: Sequence[str]) -> str | None:
     return next((one for one in _SEEN if one in meanings), None)
 
 
-def _too_fine(why: str) -> str:
-    return f"{_KNOWN_OUTSIDE}, {why}, and blocking by it too would leave too few records a key"
+def _has_few_categories(column: ColumnProfile) -> bool:
+    return column.distinct <= min(_MANY_CATEGORIES, max(_FEW_CATEGORIES, _SHARE_OF_CATEGORIES * column.valid))
 
 
-def _why_confidential(meanings: Sequence[str]) -> str:
+def _too_many(column: ColumnProfile) -> str:
+    return f"{column.distinct:,} categories tell a few records apart: recode them into fewer, or block by coarser ones"
+
+
+def _otherwise(column: ColumnProfile) -> tuple[str, str]:
+    """Say what becomes of categories that others know, where too few records would be left to block by them too."""
+    if not _has_few_categories(column):
+        return DROP, f"{_KNOWN_OUTSIDE}, and {_too_many(column)}"
+    if column.is_numeric and "int" not in column.type:
+        return DROP, f"codes, {_KNOWN_OUTSIDE}, which have no mean: as whole numbers they could be of kind nominal"
+    return QUASI, f"categories, {_KNOWN_OUTSIDE}; blocking by them too would leave too few records a key"
+
+
+def _by_names(meanings: Sequence[str]) -> tuple[str, str]:
+    """Take a column for known from outside, unless its name says that others do not know it."""
     if "money" in meanings:
-        return "money, which others do not know"
+        return CONFIDENTIAL, "money, which others do not know"
     if "sensitive" in meanings:
-        return "sensitive, by its name"
-    return "nothing tells that others know it"
+        return CONFIDENTIAL, "sensitive, by its name"
+    return QUASI, _UNKNOWN
 
 
 def _without_names(proposal: RoleProposal, has_people: bool) -> RoleProposal:
@@ -320,18 +368,25 @@ _OF_ALL = ("jointly_unique", "ties_few_records")
 
 
 #: What a plan with some roles would be refused for.
-Look: TypeAlias = Callable[[Sequence[RoleProposal]], FirstLook]
+Look: TypeAlias = Callable[[Sequence[RoleProposal]], tuple[Disclosure, ...]]
 
 
-def look_at_rows(source: Input, table: pa.Table, proposals: Sequence[RoleProposal]) -> FirstLook:
+def missing_rule(proposals: Sequence[RoleProposal]) -> str:
+    """Choose what becomes of missing quasi-identifiers; beside a weight none of their cells can be blanked."""
+    if not any(one.column.missing for one in proposals if one.role == QUASI):
+        return "error"
+    return "separate" if any(one.role == WEIGHT for one in proposals) else "blank"
+
+
+def look_at_rows(source: Input, table: pa.Table, proposals: Sequence[RoleProposal]) -> tuple[Disclosure, ...]:
     roles: dict[str, Any] = {}
     # Blocking columns go from general to fine.
     for proposal in sorted(proposals, key=lambda one: one.column.distinct if one.role == BLOCKING else 0):
+        name, kind = proposal.column.name, proposal.kind
         if proposal.role == WEIGHT:
-            roles[WEIGHT] = proposal.column.name
+            roles[WEIGHT] = name
         else:
-            roles.setdefault(proposal.role, []).append(proposal.column.name)
-    has_missing = any(proposal.column.missing for proposal in proposals if proposal.role == QUASI)
+            roles.setdefault(proposal.role, []).append({"name": name, "kind": kind} if kind else name)
     spec = {
         "name": "look",
         "k": STARTER_K,
@@ -339,7 +394,7 @@ def look_at_rows(source: Input, table: pa.Table, proposals: Sequence[RoleProposa
         "output": {"url": "release"},
         "work": {"url": "work"},
         "roles": roles,
-        "missing": "separate" if has_missing else "error",
+        "missing": missing_rule(proposals),
     }
     return trial_survey(ReleaseSpec.model_validate(spec), table)
 
@@ -349,26 +404,17 @@ def without_refusals(proposals: Sequence[RoleProposal], look_at_roles: Look) -> 
     settled = tuple(proposals)
     while any(proposal.role == QUASI for proposal in settled):
         try:
-            look = look_at_roles(settled)
+            refused = look_at_roles(settled)
         except (DataError, SpecError):  # which the plan says, with the place in the spec
             break
-        alone = {refused.columns[0]: refused for refused in look.disclosures if len(refused.columns) == 1}
+        alone = {disclosure.columns[0]: disclosure for disclosure in refused if len(disclosure.columns) == 1}
         if alone:
             settled = _moved(settled, alone)
-        elif look.disclosures:
-            settled = _fewest_moved(settled, look_at_roles, look.disclosures[0])
-        elif look.few and any(proposal.role == QUASI and proposal.column.missing for proposal in settled):
-            settled = _without_most_missing(settled)
+        elif refused:
+            settled = _fewest_moved(settled, look_at_roles, refused[0])
         else:
             break
     return settled
-
-
-def _without_most_missing(proposals: Sequence[RoleProposal]) -> tuple[RoleProposal, ...]:
-    """Drop the quasi-identifier whose patterns of missing values few records share most likely."""
-    most = max((proposal for proposal in proposals if proposal.role == QUASI), key=lambda quasi: quasi.column.missing)
-    reason = f"{most.reason}; but few records share the patterns of its missing values: fill them in to keep it"
-    return tuple(replace(most, role=DROP, reason=reason) if proposal is most else proposal for proposal in proposals)
 
 
 def _fewest_moved(
@@ -382,7 +428,7 @@ def _fewest_moved(
         return _moved(proposals, dict.fromkeys(order[:n], refused))
 
     def suffice(n: int) -> bool:
-        left = look_at_roles(moved(n)).disclosures
+        left = look_at_roles(moved(n))
         return not any(other.what == refused.what and len(other.columns) > 1 for other in left)
 
     return moved(bisect_left(range(1, len(order)), True, key=suffice) + 1 if refused.what in _OF_ALL else 1)

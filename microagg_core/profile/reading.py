@@ -114,7 +114,8 @@ def _first_of(part: InputPart, listing: InputListing, source: Input, most: int) 
 
 
 def _together(tables: list[pa.Table], listing: InputListing) -> pa.Table:
-    return pa.concat_tables(tables) if tables else listing.schema.empty_table()
+    """Put tables behind each other, with the levels of columns that the listing knows."""
+    return pa.concat_tables(tables).cast(listing.schema) if tables else listing.schema.empty_table()
 
 
 def _cut(listing: InputListing, source: Input) -> InputListing:

@@ -25,6 +25,7 @@ from microagg_core.profile.proposals import (
     WEIGHT,
     RoleProposal,
     meanings_of,
+    missing_rule,
 )
 from microagg_core.spec.release import Output
 from microagg_core.store.urls import basename, is_local, local_path
@@ -32,7 +33,7 @@ from microagg_core.store.urls import basename, is_local, local_path
 #: The roles as a spec lists them, with what each does.
 ROLES = {
     "identifiers": "name a person or firm: dropped",
-    "quasi_identifiers": "known from outside, numbers or dates: microaggregated together; at least one",
+    "quasi_identifiers": "known from outside: microaggregated together; at least one",
     "blocking": "known from outside and kept exactly, from general to fine",
     "confidential": "released as they are",
     "weight": "one column of survey weights: groups get weighted means, which keeps weighted totals",
@@ -71,7 +72,7 @@ def starter_of(profile: FileProfile, data: str, spec: Path, is_accepted: bool = 
         output_format=form.name if form.name in released_names() else Output.model_fields["format"].default,
         roles="\n".join(_role_lines(profile.proposals, is_accepted)),
         unit=f"[{', '.join(map(quoted, unit))}]" if unit else "row",
-        missing="separate" if any(column.missing for column in profile.with_role(QUASI)) else "error",
+        missing=missing_rule(profile.proposals),
     )
 
 
@@ -82,7 +83,9 @@ def _role_lines(proposals: Sequence[RoleProposal], is_accepted: bool) -> Iterato
         yield "  # to decide: move every column from here to the list that fits, then take to_decide out."
         yield "  to_decide:"
         order = list(ROLES)
-        yield from _column_lines(sorted(in_order, key=lambda one: order.index(one.role)), "propose {} ({})")
+        yield from _column_lines(
+            sorted(in_order, key=lambda one: order.index(one.role)), "propose {} ({})", in_words=True
+        )
     for role, what in ROLES.items():
         if role == WEIGHT:
             named = [quoted(one.column.name) for one in in_order if one.role == role and is_accepted]
@@ -94,13 +97,19 @@ def _role_lines(proposals: Sequence[RoleProposal], is_accepted: bool) -> Iterato
         yield from _column_lines(own, "{1}")
 
 
-def _column_lines(proposals: Sequence[RoleProposal], form: str) -> Iterator[str]:
-    width = max((len(quoted(proposal.column.name)) for proposal in proposals), default=0)
-    for proposal in proposals:
-        column = proposal.column
-        holds = dict.fromkeys([re.sub(r"[^ -~]", "?", held(column)), *notes(column)])
-        why = form.format(proposal.role, proposal.reason)
-        yield f"    - {quoted(column.name):<{width}}    # {'; '.join(holds)}: {why}"
+def _column_lines(proposals: Sequence[RoleProposal], form: str, *, in_words: bool = False) -> Iterator[str]:
+    """Write a line for each column: by its name, where the comment has the kind ``in_words``, else as declared."""
+    written = [quoted(one.column.name) if in_words else _declared(one) for one in proposals]
+    width = max(map(len, written), default=0)
+    for proposal, entry in zip(proposals, written, strict=True):
+        holds = dict.fromkeys([re.sub(r"[^ -~]", "?", held(proposal.column)), *notes(proposal.column)])
+        why = form.format(proposal.in_words, proposal.reason)
+        yield f"    - {entry:<{width}}    # {'; '.join(holds)}: {why}"
+
+
+def _declared(proposal: RoleProposal) -> str:
+    name = quoted(proposal.column.name)
+    return f"{{name: {name}, kind: {proposal.kind}}}" if proposal.kind else name
 
 
 def _series_name(url: str) -> str:
@@ -184,7 +193,7 @@ roles:
 unit: {unit:<20}# is one row one person or firm? If not, name the column(s) that tell them apart
 blocks:
   undersized: merge       # blocking values with fewer than k: merge, suppress or error
-missing: {missing:<17}# quasi-identifiers without a value: error, or separate
+missing: {missing:<17}# quasi-identifiers without a value: error; blank cells until k lack the same; separate
 # rounding:               # means have their column's type, floats one decimal more than the input, unless it says else
 #   a_column: 0.5         # a step; or type, for all digits; or none, for the mean as it is, as float64
 

@@ -12,7 +12,19 @@ from microagg_core.data.places import filled_in
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.figures import Figures
 from microagg_core.inspect.check import Check
-from microagg_core.release.manifest import AlgorithmEntry, ColumnEntry, ProtectEntry, ReleaseFacts, SeriesEntry
+from microagg_core.inspect.checks.edits import Edits
+from microagg_core.inspect.gate import Inspected
+from microagg_core.inspect.published import share_before
+from microagg_core.release.manifest import (
+    AlgorithmEntry,
+    BlankedEntry,
+    ColumnEntry,
+    EditEntry,
+    MetricEntry,
+    ProtectEntry,
+    ReleaseFacts,
+    SeriesEntry,
+)
 from microagg_core.release.planned import Planned
 from microagg_core.release.publish import StagedPart
 from microagg_core.release.step import Receipt
@@ -64,17 +76,19 @@ def release_facts(
     now: datetime.datetime,
     losses: Figures,
     checks: Sequence[Check],
+    files: Inspected,
     series: SeriesEntry | None = None,
     carried: CarriedFiles | None = None,
 ) -> ReleaseFacts:
     """What the manifest says, but for its revision and parts.
 
     How many are withheld is the operator's to know; of a later night of a series, in which rows are carried, not even
-    whether any are.
+    whether any are; and of a rule between columns not how many broke it before, as of carried rows nobody knows.
     """
     spec, schema, outline = planned.context.spec, planned.context.schema, planned.outline
     promised = {kind.name: _claims(kind, schema.weight is not None) for kind in planned.encoding.kinds}
     claims = {name: tuple(sorted(of)) for name, of in promised.items() if of != CLAIMS_OF_A_MEAN}
+    importance = {kind.name: kind.importance for kind in planned.encoding.kinds if kind.importance != 1.0}
     return ReleaseFacts(
         name=spec.name,
         id=identity,
@@ -84,7 +98,13 @@ def release_facts(
         rows=int(outline.rows.sum()) + (carried.rows if carried else 0),
         suppressed=None if carried else "at least k" if outline.suppressed_rows else 0,
         columns=tuple(
-            ColumnEntry(name=c.name, type=str(t), role=_ROLE_OF.get(c.role, c.role), claims=claims.get(c.name))  # type: ignore[arg-type]
+            ColumnEntry(
+                name=c.name,
+                type=str(t),
+                role=_ROLE_OF.get(c.role, c.role),  # type: ignore[arg-type]
+                claims=claims.get(c.name),
+                importance=importance.get(c.name),
+            )
             for c, t in zip(schema.released, schema.released_schema.types, strict=True)
         ),
         about=spec.about,
@@ -98,10 +118,19 @@ def release_facts(
         seed=spec.seed,
         undersized=spec.blocks.undersized,
         missing=spec.missing,
+        blanked=None if carried else _blanked(planned),
         rounding={kind.name: kind.applied_rule for kind in planned.encoding.kinds},
+        metric={
+            column.name: MetricEntry(scale=column.scale, top=column.top_words, zeros=column.zeros)
+            for column in spec.roles.quasi_identifiers
+            if column.metric or column.zeros
+        }
+        or None,
         protect={
             demand.column: ProtectEntry(**demand.promise()) for demand in protection_of(planned.context).of_groups
         },
+        known=spec.known or None,
+        edits=_edit_entries(spec, files, carried) if spec.edits else None,
         series=series,
         losses=losses,
         checks=tuple(checks),
@@ -114,6 +143,27 @@ def _claims(kind: Kind, is_weighted: bool) -> frozenset[Claim]:
     if not is_weighted or Claim.MEAN_KEPT not in kind.claims:
         return kind.claims
     return kind.claims - {Claim.MEAN_KEPT} | {Claim.WEIGHTED_MEAN_KEPT}
+
+
+def _edit_entries(spec: ReleaseSpec, files: Inspected, carried: CarriedFiles | None) -> tuple[EditEntry, ...]:
+    entries = []
+    for edit, count in zip(spec.edits, files.of_all(Edits()), strict=True):
+        before = None if carried else share_before(count.before, spec.k)
+        told = {} if before is None else {"before": before.value, "within": before.within}
+        entries.append(EditEntry(rule=edit.rule, compared=count.after.compared, broken=count.after.broken, **told))
+    return tuple(entries)
+
+
+def _blanked(planned: Planned) -> dict[str, BlankedEntry] | None:
+    outline = planned.outline
+    if outline.missing is None or outline.blanked is None:
+        return None
+    columns = zip(planned.encoding.kinds, outline.missing, outline.blanked, strict=False)
+    return {
+        kind.name: BlankedEntry.of(missing, blanked, planned.context.spec.k)
+        for kind, missing, blanked in columns
+        if missing or blanked
+    }
 
 
 def staged_parts(work: Store, checked: Sequence[Receipt]) -> list[StagedPart]:

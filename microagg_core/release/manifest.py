@@ -27,6 +27,7 @@ from microagg_core.group.metrics.figures import Figures
 from microagg_core.inspect.check import Check
 from microagg_core.model import OneOf
 from microagg_core.spec.about import About
+from microagg_core.spec.edits import Rule, comparison_of
 from microagg_core.store.layout import (
     ATTEMPT_DIGITS,
     PAGE_NAME,
@@ -68,15 +69,37 @@ class _Model(BaseModel):
         return {name: value for name, value in plain(self).items() if value is not None or name not in self._said_only}
 
 
+_STANDS = {Claim.MODE_OF_GROUP: "most frequent value", Claim.MEDIAN_OF_GROUP: "lower median"}
+
+
 class ColumnEntry(_Model):
     """A released column: its name, its Arrow type as text, and its role."""
 
-    _said_only = frozenset({"claims"})
+    _said_only = frozenset({"claims", "importance"})
     name: str = Field(min_length=1)
     type: str = Field(min_length=1)
     role: Literal["quasi_identifier", "weight", "blocking", "confidential"]
     #: What holds of a quasi-identifier's values; not there where each is the mean of its group.
     claims: tuple[Claim, ...] | None = None
+    #: How many times a quasi-identifier counted when groups were made; not there where it counted once.
+    importance: float | None = Field(default=None, gt=0)
+
+    @property
+    def stands(self) -> str:
+        """Say what its values are of their groups, where it is a quasi-identifier."""
+        if self.is_mean:
+            return "weighted mean" if Claim.WEIGHTED_MEAN_KEPT in (self.claims or ()) else "mean"
+        claims = self.claims or ()
+        return next((words for claim, words in _STANDS.items() if claim in claims), "one value")
+
+    @property
+    def is_ranked(self) -> bool:
+        return Claim.MEDIAN_OF_GROUP in (self.claims or ())
+
+    @property
+    def is_category(self) -> bool:
+        """Tell whether its figures are those of categories, with or without an order."""
+        return self.role == "quasi_identifier" and bool(_STANDS.keys() & set(self.claims or ()))
 
     @property
     def is_mean(self) -> bool:
@@ -152,10 +175,55 @@ class ProtectEntry(_Model):
     t: float | None = Field(default=None, gt=0, lt=1)
 
 
+class MetricEntry(_Model):
+    """How a quasi-identifier counted when groups were made; its released values are means of values all the same."""
+
+    _said_only = frozenset({"scale", "top", "zeros"})
+    scale: Literal["log1p", "rank", "robust"] | None = None
+    #: Values above it counted as it: the quantile at a percentage, or a limit that is not told.
+    top: str | None = None
+    #: Zeros were in groups of their own, where k allowed it.
+    zeros: Literal["separate"] | None = None
+
+
+class EditEntry(_Model):
+    """A rule between columns: how many released records break it, which anybody can count."""
+
+    rule: Rule
+    #: Released records that have both values, and those of them that break the rule.
+    compared: int = Field(ge=0)
+    broken: int = Field(ge=0)
+    #: The share that broke it before masking, and how far off it may be; null where it would tell too much.
+    before: float | None = Field(default=None, ge=0, le=1)
+    within: float | None = Field(default=None, ge=0, le=1)
+
+
+class BlankedEntry(_Model):
+    """Cells of a quasi-identifier that are released as missing.
+
+    Both numbers are null where one of them is below k, but not 0: who counts the release's would know it by the other.
+    """
+
+    #: How many came without a value, and of how many others it was taken out.
+    missing: int | None = Field(ge=0)
+    blanked: int | None = Field(ge=0)
+
+    @classmethod
+    def of(cls, missing: int, blanked: int, k: int) -> BlankedEntry:
+        """Tell numbers that are large enough.
+
+        >>> BlankedEntry.of(20, 5, 5), BlankedEntry.of(1, 5, 5)
+        (BlankedEntry(missing=20, blanked=5), BlankedEntry(missing=None, blanked=None))
+        """
+        if 0 < min(missing or k, blanked or k) < k:
+            return cls(missing=None, blanked=None)
+        return cls(missing=missing, blanked=blanked)
+
+
 class ReleaseFacts(_Model):
     """Everything a manifest says but for the revision and the parts, which publishing settles."""
 
-    _said_only = frozenset({"about"})
+    _said_only = frozenset({"about", "blanked", "edits", "known", "metric"})
     name: str
     id: str
     created: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|\+00:00)$")
@@ -179,9 +247,18 @@ class ReleaseFacts(_Model):
     seed: int
     undersized: str
     missing: str
+    #: Quasi-identifiers with missing values, where cells are blanked; not there in a later night of a series, whose
+    #: numbers less those of the night before would tell of few.
+    blanked: dict[str, BlankedEntry] | None = None
     rounding: dict[str, Any] = {}
+    #: By quasi-identifier, of those that did not count by their values; not there where all did.
+    metric: dict[str, MetricEntry] | None = None
     #: What every combination holds besides k, by confidential column.
     protect: dict[str, ProtectEntry] = {}
+    #: Sets of columns of which each combination has at least k units, too; not there where the spec names none.
+    known: tuple[tuple[str, ...], ...] | None = None
+    #: Rules between columns; not there where the spec names none.
+    edits: tuple[EditEntry, ...] | None = None
     series: SeriesEntry | None = None
     losses: Figures = Figures()
     checks: tuple[Check, ...] = ()
@@ -195,6 +272,14 @@ class ReleaseFacts(_Model):
             raise ValueError("a column stands in it twice")
         if not self.protect.keys() <= {column.name for column in self.columns if column.role == "confidential"}:
             raise ValueError("what is no confidential column is protected")
+        compared = {column.name for column in self.columns if column.role != "blocking"}
+        if not all(compared.issuperset(comparison_of(edit.rule).columns) for edit in self.edits or ()):
+            raise ValueError("what is no column is compared")
+        if not all(known and set(known) <= set(names) for known in self.known or ()):
+            raise ValueError("what is no column may be known")
+        quasi = {column.name for column in self.columns if column.role == "quasi_identifier"}
+        if not (self.blanked or {}).keys() <= quasi:
+            raise ValueError("what is no quasi-identifier is blanked")
         if self.about is not None and not self.about.columns.keys() <= set(names):
             raise ValueError("what is no column is described")
         if (self.csv is not None) != (self.format == "csv"):
@@ -337,6 +422,6 @@ def same_release(one: Manifest, other: Manifest) -> bool:
 
     def promised(m: Manifest) -> tuple[object, ...]:
         checksums = [part.sha256 for part in m.parts]
-        return m.id, checksums, m.k, m.unit, m.rows, m.suppressed, m.columns, m.format, m.csv, m.about
+        return m.id, checksums, m.k, m.unit, m.rows, m.suppressed, m.columns, m.format, m.csv, m.about, m.known
 
     return promised(one) == promised(other)

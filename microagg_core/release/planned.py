@@ -88,8 +88,8 @@ class Routed:
 
     @cached_property
     def points(self) -> Floats:
-        """Standardize the quasi-identifiers."""
-        return self.encoding.standardize(self.encoding.offsets_of(self.ticks), self.missing)
+        """Standardize the quasi-identifiers for cuts."""
+        return self.encoding.for_cuts(self.encoding.offsets_of(self.ticks), self.missing)
 
     def released(self) -> Routed:
         """Select the records that are released."""

@@ -5,8 +5,6 @@ The same is found out of rows in memory, for what a plan of them would be refuse
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,7 +22,6 @@ from microagg_core.release.records import PartBatch
 from microagg_core.release.step import Load
 from microagg_core.release.steps.anonymize import ANONYMIZE
 from microagg_core.release.steps.cuts import cut_strata
-from microagg_core.release.steps.keys import merge_keys
 from microagg_core.release.steps.survey import PartSurvey, Survey, disclosures_of
 from microagg_core.release.wiring import StepsDone
 from microagg_core.spec.columns import FileSchema, resolve_schema
@@ -45,7 +42,33 @@ def is_acknowledged(spec: ReleaseSpec, one: Disclosure) -> bool:
 def told(spec: ReleaseSpec, survey: Survey) -> tuple[str, ...]:
     """List warnings: what is not refused, and is said until the spec acknowledges it by name."""
     weak = [one for one in survey.disclosures if not one.is_refused and not is_acknowledged(spec, one)]
-    return (*(one.refusal() for one in weak), *survey.remarks)
+    return (*(one.refusal() for one in weak), *survey.remarks, *codes_questions(spec, survey))
+
+
+#: Few numbers say nothing of what they are unless each is had by so many records, on average.
+_RECORDS_OF_A_CODE = 10
+
+
+def undeclared_codes(spec: ReleaseSpec, survey: Survey) -> dict[str, int]:
+    """Count the distinct values of quasi-identifiers that may be codes, of which the spec says no kind.
+
+    A night of a series is not asked: its arrivals are few, and the first night was.
+    """
+    if survey.arrivals < survey.rows:
+        return {}
+    undeclared = {quasi.name for quasi in spec.roles.quasi_identifiers if quasi.kind is None}
+    most = survey.rows / _RECORDS_OF_A_CODE
+    return {name: few for name, few in survey.few_numbers.items() if name in undeclared and 1 < few <= most}
+
+
+def codes_questions(spec: ReleaseSpec, survey: Survey) -> list[str]:
+    """Ask of few whole numbers what they are, unless the spec says it: codes have no mean."""
+    return [
+        f"quasi-identifier {name!r} has {few} distinct whole numbers: number, ordinal or nominal? It is averaged as a "
+        f"number; say {{name: {name}, kind: nominal}} where they are codes (of an integer type), kind: ordinal where "
+        "these have an order, or kind: number, and this is not asked again"
+        for name, few in undeclared_codes(spec, survey).items()
+    ]
 
 
 def refuse_identifying_labels(schema: FileSchema, survey: Survey, keys: pa.Table) -> None:
@@ -67,11 +90,15 @@ def refuse_identifying_labels(schema: FileSchema, survey: Survey, keys: pa.Table
             )
 
 
-def strata_of(spec: ReleaseSpec, schema: FileSchema, keys: pa.Table, hold_until: int | None = None) -> Strata:
-    """Turn counted keys into strata, as the spec wants them."""
+def strata_of(
+    spec: ReleaseSpec, schema: FileSchema, keys: pa.Table, hold_until: int | None = None, k: int | None = None
+) -> Strata:
+    """Turn counted keys into strata, as the spec wants them, or with another k."""
     released = {field.name: field.type for field in schema.released_schema}
     blocks = spec.blocks
-    rules = StrataRules(spec.k, blocks.undersized, blocks.labels, blocks.totals_known)
+    rules = StrataRules(
+        spec.k if k is None else k, blocks.undersized, blocks.labels, blocks.totals_known, spec.missing == "blank"
+    )
     return plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold_until)
 
 
@@ -108,17 +135,8 @@ def task_bytes(plan: BlockPlan, info: AlgorithmInfo, p: int, k: int, row_bytes: 
     return max(ANONYMIZE.memory(load), plan.route_bytes())
 
 
-@dataclass(frozen=True)
-class FirstLook:
-    """For what a plan would be refused."""
-
-    disclosures: tuple[Disclosure, ...]
-    #: Of patterns of missing values and blocking keys that too few records have; empty, if of none.
-    few: str
-
-
-def trial_survey(spec: ReleaseSpec, table: pa.Table) -> FirstLook:
-    """Survey some rows, and see whether their strata can be formed; nothing is written."""
+def trial_survey(spec: ReleaseSpec, table: pa.Table) -> tuple[Disclosure, ...]:
+    """Survey some rows, and find what a plan of them would be refused for; nothing is written."""
     schema = resolve_schema(spec, table.schema)
     rough = usable_moments(schema, table.slice(0, BATCH_ROWS))
     context = Context(spec, table.schema, (InputPart(0, ()),), rough)
@@ -127,9 +145,4 @@ def trial_survey(spec: ReleaseSpec, table: pa.Table) -> FirstLook:
         survey.add(PartBatch(table.slice(start, BATCH_ROWS), start))
     gathered = survey.confidential.gathered()
     looked = disclosures_of(context, gathered, survey.confidential.text_bytes, survey.rows) if gathered else ()
-    refused = tuple(disclosure for disclosure in looked if disclosure.is_refused)
-    try:
-        strata_of(spec, schema, merge_keys(survey.keys))
-    except DataError as error:
-        return FirstLook(refused, error.message)
-    return FirstLook(refused, "")
+    return tuple(disclosure for disclosure in looked if disclosure.is_refused)

@@ -21,13 +21,17 @@ from microagg_core.errors import EXIT_DONE, GateError, StorageError
 from microagg_core.inspect.check import Check
 from microagg_core.inspect.demand import Demand
 from microagg_core.inspect.distributions import MOST_VALUES_OF_PROTECTED, Distribution, ValueCounts, codes_of
+from microagg_core.inspect.edits import RuleCount, count_of
 from microagg_core.inspect.kanonymity import CombinationCounter
+from microagg_core.inspect.notes import added
 from microagg_core.plain import to_plain
 from microagg_core.release.demands import Demands
 from microagg_core.release.manifest import Manifest, PageEntry, PartEntry
 from microagg_core.release.publish import is_whole
 from microagg_core.release.revisions import ReleaseAtHand, part_batches, read_release
 from microagg_core.release.signature import signature_check
+from microagg_core.spec.columns import refuse_types
+from microagg_core.spec.edits import comparison_of
 from microagg_core.store.layout import MANIFEST, SIGNATURE
 from microagg_core.store.objects import Standing, Store, linked_folders, standing_of
 from microagg_core.store.urls import shown
@@ -217,6 +221,33 @@ def protection_checks(
     )
 
 
+def edit_checks(folder: Store, manifest: Manifest, uncounted: int) -> Iterator[Check]:
+    """Count again how many records break the manifest's rules between columns."""
+    if not manifest.edits:
+        return
+    if uncounted:
+        yield Check("edits", False, f"not certain: {uncounted} parts could not be counted")
+        return
+    rules, counts = [comparison_of(edit.rule) for edit in manifest.edits], [RuleCount()] * len(manifest.edits)
+    for table in _tables(folder, manifest):
+        types = {field.name: field.type for field in table.schema}
+        try:
+            for rule in rules:
+                refuse_types(rule, types)
+        except ValueError as error:
+            yield Check("edits", False, f"a rule cannot be counted: {error}")
+            return
+        columns = {name: table[name] for name in table.column_names}
+        counts = [added(count, count_of(rule, columns)) for count, rule in zip(counts, rules, strict=True)]
+    wrong = [
+        f"{count.broken} of {count.compared} records break {edit.rule!r}, not {edit.broken} of {edit.compared}"
+        for edit, count in zip(manifest.edits, counts, strict=True)
+        if (count.compared, count.broken) != (edit.compared, edit.broken)
+    ]
+    right = f"{len(rules)} rules between columns are broken as often as the manifest says"
+    yield Check("edits", not wrong, "; ".join(wrong) or right)
+
+
 def _combinations(columns: Sequence[pa.ChunkedArray], n_rows: int) -> Ints:
     """Number rows, equal ones the same: by values, as whoever forges a release may choose some with equal hashes."""
     labels = np.zeros(n_rows, dtype=np.int64)
@@ -314,6 +345,7 @@ def verify(
         *(() if demands.public_key is None else [signature_check(release, demands.public_key)]),
         *_k_checks(release, findings, counters, demands),
         *protection_checks(release.folder, manifest, findings.uncounted, demands.protect),
+        *edit_checks(release.folder, manifest, findings.uncounted),
     ]
     sentence, unlisted = _unlisted(release.folder, manifest)
     if unlisted and demands.is_strict:
@@ -348,7 +380,11 @@ def _counters(manifest: Manifest, demands: Demands) -> dict[str, CombinationCoun
     names = {column.name for column in manifest.columns}
     if columns and set(columns) <= names and set(columns) != set(manifest.key_columns):
         counters[_DEMANDED] = CombinationCounter(columns, k)
-    return counters
+    return counters | {_known_check(known): CombinationCounter(known, manifest.k) for known in manifest.known or ()}
+
+
+def _known_check(columns: Sequence[str]) -> str:
+    return f"k-anonymity of [{', '.join(columns)}]"
 
 
 def _checks_of_files(findings: Findings, manifest: Manifest) -> Iterator[Check]:
@@ -425,6 +461,8 @@ def _k_checks(
             yield Check(_DEMANDED, False, "not counted, as the release does not have all columns that are demanded")
     if _DEMANDED in counters:
         yield _k_check(_DEMANDED, release, findings, counters[_DEMANDED])
+    for known in release.manifest.known or ():
+        yield _k_check(_known_check(known), release, findings, counters[_known_check(known)])
     if _KEYS not in counters:
         yield Check(_KEYS, False, "the manifest names no quasi-identifier and no blocking column")
     else:
@@ -440,7 +478,8 @@ def _k_check(name: str, release: ReleaseAtHand, findings: Findings, counter: Com
     if failing:
         detail = f"{failing} combinations have fewer than k={counter.k} records (the smallest has {smallest})"
         return Check(name, False, detail)
-    columns = f"the {len(counter.columns)} {'key columns' if name == _KEYS else 'columns that are demanded'}"
+    what = {_KEYS: "key columns", _DEMANDED: "columns that are demanded"}.get(name, "columns that may be known")
+    columns = f"the {len(counter.columns)} {what}"
     return Check(name, True, f"every combination of {columns} has at least k={counter.k} records")
 
 

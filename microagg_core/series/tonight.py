@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from microagg_core.blocks.packing import rows_per_file
 from microagg_core.data.formats.reading import count_rows
+from microagg_core.data.kinds.contract import CATEGORY_RULES
 from microagg_core.errors import GateError, InternalError, SpecError, StorageError
 from microagg_core.release.cleaning import is_under_way
 from microagg_core.release.manifest import SeriesEntry
@@ -343,13 +344,21 @@ def _as_begun(spec: ReleaseSpec, schema: FileSchema, state: Generation, past: Pa
         for name, rule in spec.rounding.items()
         if name in begun.rounding and begun.rounding[name] != rule
     ]
+    categories = {kind.name: kind.applied_rule for kind in schema.kinds if kind.applied_rule in CATEGORY_RULES}
+    was = {name: rule if rule in CATEGORY_RULES else "mean" for name, rule in begun.rounding.items()}
+    problems += [
+        f"groups got the {rule} of {name!r} and would get its {categories.get(name, 'mean')}"
+        for name, rule in was.items()
+        if rule != categories.get(name, "mean")
+    ]
     if problems:
         raise SpecError(
             f"series: {spec.name!r} was begun otherwise ({'; '.join(problems)}), and what changes from night to night "
             "tells of single people; set it back, or begin a new series of other people"
         )
-    # A weight has no rounding that a spec could ask for.
-    rounding = {name: rule for name, rule in begun.rounding.items() if name != spec.roles.weight}
+    # Neither means of weights nor what stands for categories have a rounding that a spec could ask for.
+    unrounded = {spec.roles.weight, *categories}
+    rounding = {name: rule for name, rule in begun.rounding.items() if name not in unrounded}
     return spec.model_copy(update={"rounding": rounding})
 
 

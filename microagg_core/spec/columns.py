@@ -7,17 +7,22 @@ a :class:`FileSchema`, is all that later steps know of the table's shape.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
 
-from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Kind
-from microagg_core.data.kinds.registry import kind_for, kind_of
+from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Claim, Declaration, Kind
+from microagg_core.data.kinds.metric import Metric
+from microagg_core.data.kinds.registry import kind_for, kind_of, number_kind_for
 from microagg_core.data.kinds.weights import weight_kind
-from microagg_core.data.tables.types import is_bytes, is_nested, is_text
+from microagg_core.data.tables.types import is_bytes, is_nested, is_text, levels_of
 from microagg_core.errors import DataError, SpecError
+from microagg_core.group.algorithms import algorithms
 from microagg_core.spec.analyses import formula_columns
+from microagg_core.spec.edits import Comparison
+from microagg_core.spec.quasi_identifiers import QuasiIdentifier
 from microagg_core.spec.release import ReleaseSpec
 
 _MARKS = {";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -43,6 +48,9 @@ class FileSchema:
     blocking: tuple[Column, ...]
     #: What each quasi-identifier is, in file order.
     kinds: tuple[Kind, ...]
+    #: Its scale, where it has one, and whether its zeros are grouped apart.
+    metrics: tuple[Metric | None, ...]
+    zeros_apart: tuple[bool, ...]
     #: Of the release, made fresh: no metadata, no index, no dictionaries.
     released_schema: pa.Schema
 
@@ -90,36 +98,76 @@ def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
             _check_type(column)
     by_name = {c.name: c for c in columns}
     _check_analyses(spec, by_name)
-    if spec.missing == "separate" and spec.roles.n_averaged > MISSING_PATTERN_LIMIT:
+    _check_edits(spec, {name: column.type for name, column in by_name.items()})
+    if spec.missing != "error" and spec.roles.n_averaged > MISSING_PATTERN_LIMIT:
         raise SpecError(
-            f"missing: separate takes at most {MISSING_PATTERN_LIMIT} quasi-identifiers "
+            f"missing: {spec.missing} takes at most {MISSING_PATTERN_LIMIT} quasi-identifiers "
             f"(got {spec.roles.n_averaged}); fill missing values in and set missing: error"
         )
     released = [c for c in columns if c.role in RELEASED_ROLES]
     quasi = [c for c in released if c.role in AVERAGED_ROLES]
-    kinds = {c.name: _kind_of(spec, c) for c in quasi}
+    declared = {q.name: q for q in spec.roles.quasi_identifiers}
+    kinds = {c.name: _kind(spec, declared.get(c.name), file_schema.field(c.name)) for c in quasi}
+    _check_algorithm(spec, kinds.values())
+    for name, quasi_identifier in declared.items():
+        _check_metric(kinds[name], quasi_identifier)
+    as_declared = [declared.get(name) for name in kinds]
     return FileSchema(
         columns=columns,
         blocking=tuple(by_name[name] for name in spec.roles.blocking),
         kinds=tuple(kinds.values()),
+        metrics=tuple(of.metric if of else None for of in as_declared),
+        zeros_apart=tuple(of is not None and of.zeros is not None for of in as_declared),
         released_schema=pa.schema([(column.name, _released_type(spec, column, kinds)) for column in released]),
     )
 
 
-def _kind_of(spec: ReleaseSpec, column: Column) -> Kind:
-    if column.role == "weight":
-        return weight_kind(column.name, column.type)
-    # Rounded means would not keep weighted totals.
-    of = kind_for(column.type)
+def _kind(spec: ReleaseSpec, declared: QuasiIdentifier | None, field: pa.Field) -> Kind:
+    """Take a column for what the spec declares it; an ordered dictionary of text for ordinal, where it says nothing.
+
+    What is not declared is the weight, beside which rounded means would not keep weighted totals.
+    """
+    if declared is None:
+        return weight_kind(field.name, field.type)
+    kind, levels, own = declared.kind, declared.levels, levels_of(field)
+    if own is not None and (kind, levels) in ((None, None), ("ordinal", None)):
+        kind, levels = "ordinal", own or None
+    of = kind_for(field.type, Declaration(kind=kind))
     otherwise = "none" if spec.roles.weight is not None and of is not None and of.may_be_float else DEFAULT_ROUNDING
-    return kind_of(column.name, column.type, spec.rounding.get(column.name, otherwise))
+    rule = spec.rounding.get(field.name, otherwise)
+    return kind_of(field.name, field.type, rule, kind=kind, levels=levels, importance=declared.weight)
+
+
+def _check_algorithm(spec: ReleaseSpec, kinds: Iterable[Kind]) -> None:
+    """Stop where an algorithm that sorts values is given some that have no order."""
+    if problem := algorithms()[spec.algorithm.name].refuses_nominal(
+        [k.name for k in kinds if k.declared_as == "nominal"]
+    ):
+        raise SpecError(f"algorithm: {problem}")
+
+
+def _check_metric(kind: Kind, declared: QuasiIdentifier) -> None:
+    """Stop where a date, a truth value or a category is to be treated as an amount."""
+    if kind.unit.name == "the column's" and not pa.types.is_boolean(kind.source_type):
+        return
+    is_category = Claim.MEAN_KEPT not in kind.claims
+    amounts = {
+        "scale": declared.scale == "log1p" or (is_category and declared.scale),
+        "top": isinstance(declared.top, float) or (is_category and declared.top),
+        "zeros": declared.zeros,
+    }
+    for field in (field for field, is_there in amounts.items() if is_there):
+        raise SpecError(
+            f"roles.quasi_identifiers: {field} of {kind.name!r} is for amounts, and it is "
+            f"{kind.declared_as if is_category else f'of type {kind.source_type}'}; take it away"
+        )
 
 
 def _check_analyses(spec: ReleaseSpec, columns: dict[str, Column]) -> None:
     """Stop where a formula has a column of a type that models have no place for."""
     for place, text in enumerate(spec.analyses):
         names = formula_columns(text)
-        for column in (columns[name] for name in names if kind_for(columns[name].type) is None):
+        for column in (columns[name] for name in names if number_kind_for(columns[name].type) is None):
             if column.name == names[0]:
                 raise SpecError(
                     f"analyses[{place}]: {column.name!r} has the type {column.type}, and only a number, a date or a "
@@ -129,6 +177,40 @@ def _check_analyses(spec: ReleaseSpec, columns: dict[str, Column]) -> None:
                 raise SpecError(
                     f"analyses[{place}]: {column.name!r} has the type {column.type}, which cannot explain; leave it out"
                 )
+
+
+def _check_edits(spec: ReleaseSpec, types: dict[str, pa.DataType]) -> None:
+    for place, edit in enumerate(spec.edits):
+        try:
+            refuse_types(edit.comparison, types)
+        except ValueError as error:
+            raise SpecError(f"edits[{place}]: {error}") from None
+
+
+def family(held: pa.DataType) -> str:
+    """Name what values of a type can be compared with; nothing, where that is nothing.
+
+    >>> family(pa.int8()), family(pa.date32()), family(pa.string())
+    ('a number', 'a date or a time', '')
+    """
+    types = pa.types
+    if types.is_integer(held) or types.is_floating(held) or types.is_decimal(held):
+        return "a number"
+    if types.is_timestamp(held) and held.tz:
+        return "a time with a zone"
+    return "a date or a time" if types.is_date(held) or types.is_timestamp(held) else ""
+
+
+def refuse_types(comparison: Comparison, types: Mapping[str, pa.DataType]) -> None:
+    """ValueError where the file's types cannot be compared."""
+    families = [(name, family(types[name])) for name in comparison.columns]
+    for name, of in families:
+        if not of:
+            raise ValueError(f"{name!r} has the type {types[name]}, and only numbers, dates and times are compared")
+    compared = [of for _, of in families] + ["a number"] * (len(families) == 1)
+    if compared[0] != compared[1]:
+        other = f"{families[1][0]!r} is {compared[1]}" if len(families) == 2 else "it is compared with a number"
+        raise ValueError(f"{families[0][0]!r} is {compared[0]}, and {other}; compare what is alike")
 
 
 def _check_names(names: list[str], role_of: dict[str, str]) -> None:

@@ -27,6 +27,9 @@ def spec_schema() -> dict[str, Any]:
         "default": "row",
     }
     fields["cluster"] = {"description": fields["cluster"]["description"], **_cluster(), "default": None}
+    fields["edits"]["items"] = {"anyOf": [{"type": "string", "minLength": 1}, fields["edits"]["items"]]}
+    quasi = schema["$defs"]["Roles"]["properties"]["quasi_identifiers"]
+    quasi["items"] = {"anyOf": [{"type": "string", "minLength": 1}, quasi["items"]]}
     ledger = schema["$defs"]["Series"]["properties"]["ledger"]
     ledger["anyOf"] = [{"type": "string", "minLength": 1}, *ledger["anyOf"]]
     fields["protect"] = {"description": fields["protect"]["description"], **_protect(schema["$defs"].pop("Protect"))}

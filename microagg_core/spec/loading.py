@@ -122,6 +122,9 @@ def canonical(spec: ReleaseSpec) -> str:
             "work": {"keep": {"audit_days"}},
         },
     )
+    for name in ("edits", "known"):
+        if not parts[name]:
+            del parts[name]
     if spec.series is None:
         del parts["series"]
     if spec.protect is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
@@ -24,11 +24,15 @@ from microagg_core.spec.analyses import Analyses, analysis_problems
 from microagg_core.spec.clusters import (
     AnyCluster,
 )
+from microagg_core.spec.edits import Edits, edit_problems
 from microagg_core.spec.protect import Protect, protect_problems
+from microagg_core.spec.quasi_identifiers import QuasiIdentifier
 from microagg_core.spec.schedule import Schedule
 from microagg_core.spec.series import Series
 from microagg_core.store.urls import is_inside
 
+#: Sets of columns that somebody may know, at most: each takes the gate another count.
+MOST_KNOWN = 50
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 
@@ -135,11 +139,19 @@ Refine = Annotated[
 SPEC_VERSION: Literal[1] = 1
 
 
+def _names(columns: Iterable[str | QuasiIdentifier] | str | None) -> Iterator[str]:
+    columns = (columns,) if isinstance(columns, str) else columns or ()
+    return (column if isinstance(column, str) else column.name for column in columns)
+
+
 class Roles(Model):
     """What each column is. A column of the file that has no role here stops the run."""
 
     identifiers: Columns = Field(default=(), description="name a person or firm; never released")
-    quasi_identifiers: Columns = Field(min_length=1, description="microaggregated together; numeric or dates")
+    quasi_identifiers: tuple[QuasiIdentifier, ...] = Field(
+        min_length=1,
+        description="microaggregated together: names, or objects of a name and how the column is to be taken",
+    )
     blocking: Columns = Field(default=(), description="kept exactly (or merged), never averaged; from general to fine")
     confidential: Columns = Field(default=(), description="released as they are")
     weight: ColumnName | None = Field(
@@ -173,8 +185,7 @@ class Roles(Model):
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
         seen: dict[str, str] = {}
         for role in cls.model_fields:
-            named = _named(parts.get(role))
-            for position, column in enumerate(named):
+            for position, column in enumerate(_names(parts.get(role))):
                 if column in seen:
                     twice = f"twice in {role}" if seen[column] == role else f"in {seen[column]} and in {role}"
                     place = (role,) if role == "weight" else (role, position)
@@ -182,16 +193,12 @@ class Roles(Model):
                 seen.setdefault(column, role)
 
     def role_of(self) -> dict[str, str]:
-        return {column: role for role in type(self).model_fields for column in _named(getattr(self, role))}
+        return {column: role for role in type(self).model_fields for column in _names(getattr(self, role))}
 
     @property
     def n_averaged(self) -> int:
         """Count the columns that make groups: the quasi-identifiers, and the weight."""
         return len(self.quasi_identifiers) + (self.weight is not None)
-
-
-def _named(columns: Columns | str | None) -> Columns:
-    return (columns,) if isinstance(columns, str) else columns or ()
 
 
 class Blocks(Model):
@@ -314,8 +321,10 @@ class ReleaseSpec(Model):
     roles: Roles = Field(description="what each column is")
     unit: Unit = Field(default="row", description="'row', or the column(s) that name a person or firm")
     blocks: Blocks = Blocks()
-    missing: Literal["error", "separate"] = Field(
-        default="error", description="missing quasi-identifiers: refused, or each pattern in blocks of its own"
+    missing: Literal["error", "blank", "separate"] = Field(
+        default="error",
+        description="missing quasi-identifiers: refused; or records that lack the same are grouped together, and a "
+        "pattern that fewer than k have is blanked further until k have it, or (separate) withheld",
     )
     rounding: dict[ColumnName, RoundingRule] = Field(
         default={},
@@ -333,6 +342,17 @@ class ReleaseSpec(Model):
         default=(),
         description="linear models that the operator's report compares before and after, such as 'income ~ age + "
         "education'",
+    )
+    known: tuple[Annotated[Columns, Field(min_length=1)], ...] = Field(
+        default=(),
+        max_length=MOST_KNOWN,
+        description="sets of released columns that somebody may know, such as [[age, sex], [job, region]]: the gate "
+        "counts k units for every combination of each set; default: all quasi-identifiers and blocking columns",
+    )
+    edits: Edits = Field(
+        default=(),
+        description="rules between columns, such as 'dodth <= dox', counted before and after; {rule: ..., stop: true} "
+        "stops a release that breaks one more often than the input",
     )
     protect: Protect | None = Field(
         default=None,
@@ -386,8 +406,16 @@ class ReleaseSpec(Model):
         yield from protect_problems(parts)
         yield from about_problems(parts)
         yield from analysis_problems(parts)
+        yield from edit_problems(parts)
+        yield from _known_problems(parts)
         if "roles" in parts:
             yield from _column_problems(parts, parts["roles"].role_of())
+            if parts["roles"].weight is not None and parts.get("missing") == "blank":
+                yield (
+                    ("missing",),
+                    "blank cannot be combined with roles.weight, as a plan does not know whose weights will share a "
+                    "pattern of missing values; set missing: separate, or fill missing values in",
+                )
         if {"algorithm", "k", "roles"} <= parts.keys():
             info = algorithms()[parts["algorithm"].name]
             if problem := info.refuses(parts["k"], parts["roles"].n_averaged):
@@ -402,6 +430,21 @@ class ReleaseSpec(Model):
                 info = algorithms()[parts["algorithm"].name]
                 if problem := info.refuses_records(most):
                     yield ("blocks", "max_records"), problem
+
+
+def _known_problems(parts: Mapping[str, Any]) -> Iterator[Problem]:
+    """Find known sets that stand twice, and columns of them that nobody finds in the release."""
+    role, seen = parts["roles"].role_of() if "roles" in parts else {}, set[frozenset[str]]()
+    for place, names in enumerate(parts.get("known", ())):
+        if frozenset(names) in seen:
+            yield ("known", place), "is there twice; leave one out"
+        seen.add(frozenset(names))
+        for position, name in enumerate(names):
+            if name in names[:position]:
+                yield ("known", place, position), f"{name!r} is named twice"
+            elif role and role.get(name) not in ("quasi_identifiers", "weight", "blocking", "confidential"):
+                why = f"has the role {role[name]}, so that it is not in the release" if name in role else "is no column"
+                yield ("known", place, position), f"{name!r} {why}; leave it out"
 
 
 def _clock_problems(refine: Any, algorithm: Algorithm) -> Iterator[Problem]:

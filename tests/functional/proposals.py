@@ -8,7 +8,8 @@ are not there are left out. It prints for each file how many proposals are what 
 do, and which would not; then what was proposed for what, over all files.
 
 A choice is a letter (identifiers i, quasi-identifiers q, blocking b, confidential c, drop d); others behind it would do
-as well: the file does not tell, or blocking by all that others know would leave no block with enough records.
+as well: the file does not tell, or blocking by all that others know would leave no block with enough records. A
+quasi-identifier does for what is blocked by or confidential, too: that it is masked gives nothing away.
 """
 
 from __future__ import annotations
@@ -94,7 +95,8 @@ def proposed(path: Path) -> dict[str, str]:
 
 def choices(text: str) -> dict[str, str]:
     """Column -> letters of the roles that would do, the best first."""
-    return dict(word.rsplit(":", 1) for word in text.split())
+    letters = dict(word.rsplit(":", 1) for word in text.split())
+    return {column: roles + "q" * (roles[0] in "bc") for column, roles in letters.items()}
 
 
 def main(folder: Path) -> None:

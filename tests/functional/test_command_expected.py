@@ -23,10 +23,11 @@ ROLES = {
 DEVIATIONS = 3.0
 
 
-def people(n: int, missing: bool = False) -> pa.Table:
+def people(n: int, missing: int = 0) -> pa.Table:
+    """So many people, of whom every so many-th has no commute."""
     table = make_people(n)
     if missing:
-        commute = [None if i % 9 == 0 else value for i, value in enumerate(table["commute_km"].to_pylist())]
+        commute = [None if i % missing == 0 else value for i, value in enumerate(table["commute_km"].to_pylist())]
         column = pa.array(commute, table["commute_km"].type)
         table = table.set_column(table.column_names.index("commute_km"), "commute_km", column)
     return table
@@ -65,10 +66,11 @@ def measured(project: Project, *arguments: str) -> tuple[float, dict[str, Any]]:
     return document["losses"]["l_sse"], json.loads(path.read_text())
 
 
-def test_of_a_small_input_everything_is_as_the_run_measures_it(project: Project) -> None:
+@pytest.mark.parametrize("blanks", [False, True], ids=["all there", "cells blanked"])
+def test_of_a_small_input_everything_is_as_the_run_measures_it(blanks: bool, project: Project) -> None:
     """Digit for digit, and with other rules, in test_command_compare.py."""
-    project.write(people(4000))
-    project.write_spec(ROLES, k=4, **AGAIN)
+    project.write(people(4000, 1000 * blanks))
+    project.write_spec(ROLES, k=4, **AGAIN, **({"missing": "blank", "blocks": {"max_records": 120}} if blanks else {}))
     document = expected_of(project)
     assert [one["k"] for one in document["expected"]] == [2, 4, 8] and not document["left_out"]
     for k in (4, 8):

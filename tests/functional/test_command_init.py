@@ -54,7 +54,7 @@ def test_a_real_file_in_any_dialect_gets_as_far_as_its_plan(
     shown = started(project, name, "--accept-proposals").out
     assert max(map(len, shown.splitlines())) <= 80
     spec = yaml.safe_load((project.folder / "release.yaml").read_text(encoding="utf-8"))
-    listed = [column for role in ROLES for column in spec["roles"][role]]
+    listed = [one["name"] if isinstance(one, dict) else one for role in ROLES for one in spec["roles"][role]]
     assert sorted(listed) == sorted(table.columns) and all(f"\n{column}" in shown for column in table.columns)
     assert spec["roles"]["identifiers"] == ["UTILITYID", "Société"] and spec["unit"] == ["UTILITYID"]
     assert "PRICE" in spec["roles"]["quasi_identifiers"] + spec["roles"]["confidential"]
@@ -78,9 +78,12 @@ def test_a_plan_refuses_nothing_that_init_proposed(project: Project) -> None:
     shown = started(project, "people.csv", "--accept-proposals").out
     assert "averaged; coarsen it" in " ".join(shown.split()) and max(map(len, shown.splitlines())) <= 80
     roles = yaml.safe_load((project.folder / "release.yaml").read_text(encoding="utf-8"))["roles"]
-    assert {"age", "income", "household_rent", "last_digit"} <= set(roles["quasi_identifiers"])
-    assert roles["drop"] == ["cohort"] and "answer_5" in roles["confidential"]
-    assert sorted(name for names in roles.values() for name in names) == sorted(frame)
+    kinds = {one["name"]: one["kind"] for one in roles["quasi_identifiers"] if isinstance(one, dict)}
+    quasi = [one["name"] if isinstance(one, dict) else one for one in roles["quasi_identifiers"]]
+    assert {"age", "income", "household_rent", "last_digit"} <= set(quasi)
+    assert kinds == dict.fromkeys(["cohort", "last_digit", *(f"answer_{i}" for i in range(6))], "nominal")
+    others = [name for role, names in roles.items() if role != "quasi_identifiers" for name in names]
+    assert sorted([*quasi, *others]) == sorted(frame)
     ended = project.call("plan", "release.yaml", "--no-expected")
     assert ended.code == 0, ended.err
 

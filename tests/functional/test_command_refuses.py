@@ -173,7 +173,10 @@ CASES: dict[str, Case] = {
         2, ("has no column 'codes'", "did you mean 'code'"), spec={"roles": {**ROLES, "confidential": ["codes"]}}
     ),
     "no quasi-identifier": Case(2, ("quasi_identifiers",), spec={"roles": {**ROLES, "quasi_identifiers": []}}),
-    "half a step of whole numbers": Case(2, ("rounding.x", "whole number"), spec={"rounding": {"x": 0.5}}),
+    "half a step of days": Case(
+        2, ("rounding.x", "whole number of days"),
+        table(with_column(good(), "x", pa.array(range(60), pa.int32()).cast(pa.date32()))), {"rounding": {"x": 0.5}},
+    ),
     "too many attributes for patterns": Case(
         2, ("at most 62 quasi-identifiers (got 63)",),
         table(pa.table({f"q{i}": [1, 2, 3] for i in range(63)})),
@@ -290,6 +293,11 @@ CASES: dict[str, Case] = {
         3, ("fixes the quasi-identifier 'x'",),
         table(with_column(good(), "code", pa.array([f"canary-code-{v}" for v in good()["x"].to_pylist()]))),
         arguments=("plan", "release.yaml"),
+    ),
+    # --- the gate (4) ---
+    "known set with a rare code": Case(
+        4, ("known sets: 1 combinations of [code] have fewer than k=3 units", "make 'code' a quasi-identifier"),
+        table(changed("code", 5, "canary-code of one")), {"known": [["x"], ["code"]], "k": 3},
     ),
     # --- storage (5) ---
     "a folder": Case(5, ("is a folder",), files(a=good()), {"input": {"url": "in"}}),

@@ -43,17 +43,24 @@ def bits(frame: pd.DataFrame) -> dict[str, list[Any]]:
 
 
 @pytest.mark.parametrize(
-    ("table", "names", "undersized", "refine"),
-    [(records(600, n_missing=40), ["y", "x"], "merge", "fast"), (records(2000), QUASI, "suppress", "off")],
+    ("table", "names", "undersized", "missing", "refine"),
+    [
+        (records(600, n_missing=40), ["y", "x"], "merge", "separate", "fast"),
+        (records(2000), QUASI, "suppress", "separate", "off"),
+        (records(600, n_missing=40), ["y", "x"], "merge", "blank", "fast"),
+        (records(900, n_missing=30), QUASI, "suppress", "blank", "off"),
+    ],
 )
 def test_blocks_are_those_of_a_release_to_the_last_digit(
-    table: pa.Table, names: list[str], undersized: str, refine: str, tmp_path: Path
+    table: pa.Table, names: list[str], undersized: str, missing: str, refine: str, tmp_path: Path
 ) -> None:
     """In whatever order columns are named."""
-    out = released(tmp_path, table, refine=refine, missing="separate", blocks={"undersized": undersized}, seed=7)
+    out = released(tmp_path, table, refine=refine, missing=missing, blocks={"undersized": undersized}, seed=7)
     masked = microaggregate(
-        table, names, 3, blocking=BLOCKING, undersized=undersized, missing="separate", refine=refine, seed=7
+        table, names, 3, blocking=BLOCKING, undersized=undersized, missing=missing, refine=refine, seed=7
     )
+    blanked = out["y"].isna().sum() - table["y"].take(out["n"].to_numpy()).null_count
+    assert masked.blanked.get("y", 0) == blanked and (blanked > 0) == (missing == "blank")
     assert bits(masked.data.to_pandas()) == bits(out)
     assert list(masked.by_attribute) == names
     assert (len(masked.withheld) > 0) == (undersized == "suppress")

@@ -43,7 +43,14 @@ FRAME = pd.DataFrame(
     }
 )
 WIDE = pd.DataFrame(np.arange(64 * 63, dtype=float).reshape(64, 63)).replace(5.0, np.nan)
-MANY = pd.DataFrame({"x": np.arange(60.0), "key": np.arange(60), "half": np.repeat([f"t{i}" for i in range(30)], 2)})
+MANY = pd.DataFrame(
+    {
+        "x": np.arange(60.0),
+        "key": np.arange(60),
+        "half": np.repeat([f"t{i}" for i in range(30)], 2),
+        "word": list("canary") * 10,
+    }
+)
 
 
 def masking(frame: Any = FRAME, names: Any = ("x",), k: Any = 2, *more: Any, **others: Any) -> Callable[[], Any]:
@@ -96,8 +103,8 @@ CALLS: dict[str, tuple[Callable[[], Any], type[MicroaggError]]] = {
     "unknown column": (masking(names=["y"]), SpecError),
     "twice": (masking(names=["x", "x"]), SpecError),
     "two columns of a name": (masking(pd.DataFrame([[1.0, 2.0]] * 3, columns=["x", "x"])), SpecError),
-    "text": (masking(names=["text"]), DataError),
-    "text of Arrow": (masking(pa.table({"x": ["canary", "b"]})), DataError),
+    "numbers as text": (masking(pa.table({"x": ["1.5", "987654321", "n/a"]})), DataError),
+    "categories sorted": (masking(names=["text"], algorithm="univariate"), SpecError),
     "mixed": (masking(names=["mixed"]), DataError),
     "objects": (masking(FRAME.assign(x=pd.Series([True] * 6, dtype=object))), DataError),
     "objects of Polars": (
@@ -105,7 +112,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[MicroaggError]]] = {
         DataError,
     ),
     "missing": (masking(names=["gap"]), DataError),
-    "a category": (masking(FRAME.assign(x=FRAME["text"].astype("category"))), DataError),
+    "categories sorted, in blocks": (masking(MANY, ["word"], 2, "univariate", blocking=["half"]), SpecError),
     "times without a date": (masking(FRAME.assign(x=pd.to_timedelta(range(6), unit="D"))), DataError),
     "complex": (masking(FRAME.assign(x=CANARY + 1j)), DataError),
     "no time": (masking(FRAME.assign(x=pd.to_datetime(["2020-01-01", None] * 3))), DataError),
@@ -165,13 +172,13 @@ MESSAGES = {
     "unknown column": "quasi_identifiers: the table has no column 'y'",
     "twice": "quasi_identifiers: column 'x' is named 2 times; name it once",
     "two columns of a name": "quasi_identifiers: the table has 2 columns 'x'; rename them",
-    "text": "has no mean",
-    "mixed": "cannot be read as numbers, dates or timestamps",
+    "numbers as text": "most of its values are numbers",
+    "categories sorted": "univariate sorts values, and nominal ones such as 'text' have no order",
+    "mixed": "cannot be read as numbers, dates, timestamps or text",
     "objects": "Python objects",
     "missing": "'gap' has missing values",
-    "a category": "has no mean",
-    "times without a date": "has no mean",
-    "complex": "cannot be read as numbers, dates or timestamps",
+    "times without a date": "is neither a number nor a category",
+    "complex": "cannot be read as numbers, dates, timestamps or text",
     "no time": "has missing values",
     "no number": "has missing values",
     "true k": "k: must be a whole number of at least 1 (got True)",

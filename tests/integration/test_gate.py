@@ -113,6 +113,44 @@ BROKEN: dict[str, tuple[Breaking, str]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def blanked(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    """Of which some lacked a y, and three more in a town or a region lose theirs."""
+    tables = [people(400), people(300, first=400)]
+    y = [pa.array(table["y"].to_numpy(), mask=np.arange(table.num_rows) % 80 == 0) for table in tables]
+    tables = [table.set_column(table.column_names.index("y"), "y", of) for table, of in zip(tables, y, strict=True)]
+    return anonymized(tmp_path_factory.mktemp("blanked"), tables, missing="blank")
+
+
+def null_places(table: pa.Table, *, is_null: bool) -> list[int]:
+    return [i for i, value in enumerate(table["y"].to_pylist()) if (value is None) == is_null]
+
+
+def with_a_value(table: pa.Table) -> pa.Table:
+    return replaced(table, "y", null_places(table, is_null=True)[0], 0.5)
+
+
+def with_a_null(table: pa.Table) -> pa.Table:
+    return replaced(table, "y", null_places(table, is_null=False)[0], None)
+
+
+def test_gate_counts_blanked_cells_and_stops_a_value_that_nobody_gave(blanked: Release) -> None:
+    n_missing, n_blanked = 9, sum(promise_of(blanked.planned).blanked or ())
+    n = n_missing + n_blanked
+    assert n_blanked >= 3
+    assert wrong(blanked) == ""
+    assert f"column 'y' has {n + 1} missing values instead of {n}" in wrong(blanked, with_a_null)
+    assert f"column 'y' has {n - 1} missing values instead of {n}" in wrong(blanked, with_a_value)
+    # A value for whom there was none, and a cell more that is blanked: as many as announced.
+    origins = read_slice(blanked.work.read(blanked.written(ORIGINS).pieces[0].name))
+    lacked = origins["q1"].to_numpy()
+    of_none = next(i for i, value in enumerate(lacked) if np.isnan(value))
+    told = wrong(blanked, lambda table: with_a_null(replaced(table, "y", of_none, 0.5)))
+    assert "missing values instead of" not in told
+    assert "values of 'y' lie outside the range of the records that share them" in told
+    assert "the mean of 'y' is not kept" in wrong(blanked, with_a_null)
+
+
 def with_zeros(n: int) -> pa.Table:
     """People of whom four fifths have an income of nothing, the others one of dollars and cents."""
     rng = np.random.default_rng(5)

@@ -1,6 +1,7 @@
 """A new kind of quasi-identifier is one file in the folder of kinds, and no other line: everything else asks the kind.
 
-Lengths of stay stand for kinds that have a mean, Arrow's durations, which no kind takes; and texts for those without.
+Lengths of stay stand for kinds that have a mean, Arrow's durations, which no kind takes; and times of the day for those
+without.
 """
 
 from __future__ import annotations
@@ -48,47 +49,48 @@ DURATIONS = """
             return Unit("hours", 3600.0)
 """
 
-#: Of each group the most frequent text; what texts there are is known when all of them were read.
-TEXTS = """
+#: Of each group the most frequent time of the day; what times there are is known when all of them were read.
+TIMES = """
     from dataclasses import dataclass, replace
     import numpy as np, pyarrow as pa, pyarrow.compute as pc
-    from microagg_core.data.kinds.contract import Claim, Kind, Unit
+    from microagg_core.data.kinds.contract import EXAMPLES, Claim, Kind, Unit
     from microagg_core.group.metrics.moments import moments_of, offsets_from
 
     @dataclass(frozen=True)
-    class TextKind(Kind):
-        texts: tuple = ()
+    class TimeKind(Kind):
+        times: tuple = ()
         claims = frozenset(CLAIMS)
         needs_all_values = True
         NO_TRAITS = {}
         released_type = property(lambda self: self.source_type)
         applied_rule = property(lambda self: "type")
-        unit = property(lambda self: Unit("texts", 1.0))
-        takes = classmethod(lambda cls, arrow_type, declared: pa.types.is_string(arrow_type))
+        unit = property(lambda self: Unit("times", 1.0))
+        takes = classmethod(lambda cls, arrow_type, declared: pa.types.is_time32(arrow_type))
 
         def refuse_rule(self):
             pass
 
         def rounding_in_words(self):
-            return f"{self.name!r}: the most frequent text"
+            return f"{self.name!r}: the most frequent time"
 
         def more_traits(self, traits, column, ticks):
-            counts = pc.value_counts(column).to_pylist()
-            added = {pair["values"]: pair["counts"] for pair in counts if pair["values"] is not None}
-            return {text: traits.get(text, 0) + added.get(text, 0) for text in {**traits, **added}}
+            counts = pc.value_counts(pc.cast(column, pa.int32())).to_pylist()
+            added = {str(pair["values"]): pair["counts"] for pair in counts if pair["values"] is not None}
+            return {time: traits.get(time, 0) + added.get(time, 0) for time in {**traits, **added}}
 
         def all_traits(self, parts):
             parts = list(parts)
-            return {text: sum(part.get(text, 0) for part in parts) for text in sorted(set().union(*parts))}
+            return {time: sum(part.get(time, 0) for part in parts) for time in sorted(set().union(*parts))}
 
         def for_input(self, traits, moments):
-            return replace(self, texts=tuple(sorted(traits)))
+            return replace(self, times=tuple(sorted(map(int, traits))))
 
         def input_moments(self, traits, moments):
-            return moments_of(np.repeat(np.arange(len(traits)), [traits[text] for text in sorted(traits)]))
+            return moments_of(np.repeat(np.arange(len(traits)), [traits[time] for time in sorted(traits, key=int)]))
 
         def _ticks_of(self, array):
-            return np.asarray(pc.fill_null(pc.index_in(array, pa.array(self.texts, pa.string())), 0)).astype(np.int64)
+            times = pc.index_in(pc.cast(array, pa.int32()), pa.array(self.times, pa.int32()))
+            return np.asarray(pc.fill_null(times, 0)).astype(np.int64)
 
         def representatives(self, ticks, groups):
             ends = np.cumsum(groups.sizes)[:-1]
@@ -98,7 +100,10 @@ TEXTS = """
             return offsets_from(ticks, origin)
 
         def to_arrow(self, ticks, missing=None):
-            return pa.array(self.texts, pa.string()).take(pa.array(ticks, mask=missing))
+            return pa.array(self.times, pa.int32()).take(pa.array(ticks, mask=missing)).cast(self.source_type)
+
+        def examples(self):
+            return pa.array(EXAMPLES, pa.int32()).cast(self.source_type)
 
         def fits(self, before, after, groups):
             of, after = np.repeat(np.arange(len(groups.sizes)), groups.sizes), after[groups.order]
@@ -109,7 +114,7 @@ TEXTS = """
             return True
 
         def shown(self, tick):
-            return self.texts[round(tick)]
+            return str(self.times[round(tick)])
 
         def plain_numbers(self, ticks, origin):
             return offsets_from(ticks, origin)
@@ -131,12 +136,13 @@ def stays() -> pa.Table:
             "stay": seconds.cast(pa.duration("s")),
             "age": rng.integers(20, 70, N),
             "record": [f"r{i % 6}" for i in range(N)],
+            "at": pa.array([i % 6 for i in range(N)], pa.int32()).cast(pa.time32("ms")),
         }
     )
 
 
 def release_of(folder: Path, tables: list[pa.Table], **changes: object) -> Release:
-    roles = {"quasi_identifiers": NAMES, "confidential": ["record"]}
+    roles = {"quasi_identifiers": NAMES, "confidential": ["record"], "drop": ["at"]}
     return run_stages(start(write_release(folder, tables, **{"roles": roles, "missing": "separate", **changes})))
 
 
@@ -191,7 +197,9 @@ def test_the_python_functions_know_it() -> None:
 
 
 def test_without_its_file_the_type_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"quasi-identifier 'stay' has the type duration\[s\], which has no mean"):
+    with pytest.raises(
+        DataError, match=r"quasi-identifier 'stay' has the type duration\[s\], which is neither a number"
+    ):
         release_of(tmp_path, [stays()])
 
 
@@ -201,65 +209,64 @@ def test_without_its_file_the_type_is_refused(tmp_path: Path) -> None:
         (
             "{Claim.VALUE_OF_GROUP, Claim.MEAN_KEPT}",
             (),
-            "claims that means are kept, which examples of string contradict",
+            r"claims that means are kept, which examples of time32\[ms\] contradict",
         ),
         ("{Claim.VALUE_OF_GROUP}", ("argmax()", "argmin()"), "refuses in the gate what it released"),
-        ("set()", ("= np.isin(", "= np.issubdtype("), "fails on examples of string"),
+        ("set()", ("= np.isin(", "= np.issubdtype("), r"fails on examples of time32\[ms\]"),
         ("set()", ("return inside", "return after >= 0"), "lets the gate pass values that are far from their group"),
     ],
 )
 def test_a_kind_that_does_not_keep_what_it_claims_is_refused_before_anything_is_made(
     tmp_path: Path, add_module: AddModule, claims: str, change: tuple[str, str] | tuple[()], why: str
 ) -> None:
-    text = TEXTS.replace("CLAIMS", claims)
-    add_module(KINDS, "texts", text.replace(*change) if change else text)
-    with pytest.raises(SpecError, match=f"column 'record': its kind TextKind {why}"):
-        release_of(tmp_path, [stays()], roles={"quasi_identifiers": ["record", "age"], "drop": ["stay"]})
+    text = TIMES.replace("CLAIMS", claims)
+    add_module(KINDS, "times", text.replace(*change) if change else text)
+    with pytest.raises(SpecError, match=f"column 'at': its kind TimeKind {why}"):
+        release_of(tmp_path, [stays()], roles={"quasi_identifiers": ["at", "age"], "drop": ["stay", "record"]})
     assert not (tmp_path / "output").exists()
 
 
 def test_a_kind_without_a_mean_is_released_and_nothing_is_said_of_its_mean(
     tmp_path: Path, add_module: AddModule
 ) -> None:
-    add_module(KINDS, "texts", TEXTS.replace("CLAIMS", "{Claim.VALUE_OF_GROUP, Claim.WITHIN_RANGE}"))
+    add_module(KINDS, "times", TIMES.replace("CLAIMS", "{Claim.VALUE_OF_GROUP, Claim.WITHIN_RANGE}"))
     table = stays()
     release_of(
         tmp_path,
         [table.slice(0, 70), table.slice(70)],
-        roles={"quasi_identifiers": ["record", "age"], "drop": ["stay"]},
-        analyses=["age ~ record"],
+        roles={"quasi_identifiers": ["at", "age"], "drop": ["stay", "record"]},
+        analyses=["age ~ at"],
     )
     released = released_table(tmp_path / "output")
-    sizes = released.group_by(["record", "age"]).aggregate([([], "count_all")])["count_all"].to_pylist()
-    assert min(sizes) >= 3 and {*released["record"].to_pylist()} <= {*table["record"].to_pylist()}
+    sizes = released.group_by(["at", "age"]).aggregate([([], "count_all")])["count_all"].to_pylist()
+    assert min(sizes) >= 3 and {*released["at"].to_pylist()} <= {*table["at"].to_pylist()}
     (folder,) = (tmp_path / "output").glob("*/r0001")
     manifest = json.loads((folder / "manifest.json").read_text())
     claims = {column["name"]: column.get("claims") for column in manifest["columns"]}
-    assert claims == {"record": ["a value of the group", "within range"], "age": None}
+    assert claims == {"at": ["a value of the group", "within range"], "age": None}
     said = {check["name"]: check["detail"] for check in manifest["checks"] if check["passed"]}
     assert said["means"] == "the mean of every quasi-identifier that has one is kept"
     page = (folder / "README.md").read_text()
     assert "Counts, sums and means of `age` over all records" in page
-    assert "means of `record`" not in page and "mean of its group" in page and "one value for its group" in page
+    assert "means of `at`" not in page and "mean of its group" in page and "one value for its group" in page
     audit = next((tmp_path / "work" / "audit").glob("*/r0001"))
     portrait = json.loads((audit / "portrait.json").read_text())["portrait"]
     assert [shown["column"] for shown in portrait["distributions"]] == portrait["correlations"]["columns"] == ["age"]
-    assert portrait["pairs"] == [] and portrait["left_out"] == ["'record' is in no picture, as it has no mean"]
+    assert portrait["pairs"] == [] and portrait["left_out"] == ["'at' is in no picture, as it has no mean"]
     (model,) = portrait["regressions"]
-    assert model["bases"] == ["record=r0"] and model["terms"][1:] == [f"record=r{i}" for i in range(1, 6)]
+    assert model["bases"] == ["at=00:00:00.000"] and model["terms"][1:] == [f"at=00:00:00.00{i}" for i in range(1, 6)]
     shares = json.loads((audit / "risk.json").read_text())["intervals"]["rank"]["percent"]["10"]["columns"]
-    assert shares["record"] is None and shares["age"] > 0
+    assert shares["at"] is None and shares["age"] > 0
 
 
 def test_the_python_functions_mask_what_has_no_mean(add_module: AddModule) -> None:
-    add_module(KINDS, "texts", TEXTS.replace("CLAIMS", "{Claim.VALUE_OF_GROUP}"))
-    table = pa.table({"job": ["cook", "cook", "nurse", "smith", "smith", "weaver"], "age": [1.0, 1, 1, 9, 9, 9]})
-    masked = microaggregate(table, ["job", "age"], 3, "mdav").data
-    assert masked["job"].to_pylist() == ["cook"] * 3 + ["smith"] * 3
+    add_module(KINDS, "times", TIMES.replace("CLAIMS", "{Claim.VALUE_OF_GROUP}"))
+    at = pa.array([4, 4, 5, 70, 70, 71], pa.int32()).cast(pa.time32("ms"))
+    masked = microaggregate(pa.table({"at": at, "age": [1.0, 1, 1, 9, 9, 9]}), ["at", "age"], 3, "mdav").data
+    assert masked["at"].cast(pa.int32()).to_pylist() == [4] * 3 + [70] * 3
 
 
-def test_confidential_texts_stay_numbers_for_what_they_may_disclose(add_module: AddModule) -> None:
-    add_module(KINDS, "texts", TEXTS.replace("CLAIMS", "{Claim.VALUE_OF_GROUP}"))
+def test_confidential_texts_stay_numbers_for_what_they_may_disclose() -> None:
     texts = pa.chunked_array([["7.5", "2026-11-18", "a", None]])
     read = numbers_of(Column("income", pa.string(), "confidential"), texts)
     assert read.tolist()[:2] == [7.5, 20261118] and np.isnan(read[2:]).all()

@@ -7,6 +7,9 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from covering import share
@@ -31,6 +34,29 @@ def test_suppressed_records(tmp_path: Path) -> None:
     walk = walk_of(tmp_path, 40, leavers="decoys", hold={"until": 3, "days": 1})
     walk.spec = {"blocks": {"undersized": "suppress"}}
     assert walk.walk("night; night come=6 leave=6; night come=6 leave=6; end") == []
+
+
+class Lacking(Population):
+    """People of whom some have told neither age nor income, or one of the two."""
+
+    def _table(self, who: np.ndarray) -> pa.Table:
+        table = super()._table(who)
+        for name, every in (("age", 23), ("income", 7)):
+            values = pa.array(table[name].to_numpy(), table[name].type, mask=who % every == 0)
+            table = table.set_column(table.column_names.index(name), name, values)
+        return table
+
+
+@pytest.mark.parametrize("series", [GHOSTS, {"mode": "disjoint"}, {"mode": "rotation", "nights": 3}], ids=str)
+def test_nights_in_which_cells_are_blanked(series: dict[str, Any], tmp_path: Path) -> None:
+    """Of arrivals alone: what was released of survivors stays as it was, and how many cells is told of no later one."""
+    walk = Walk(tmp_path, Lacking(60, seed=3), series, spec={"missing": "blank"})
+    assert walk.walk("night; night come=9 leave=4; night come=12 leave=3 move=4; night come=1; end") == []
+    manifests = [json.loads(path.read_text()) for path in sorted((tmp_path / "release").glob("*/*/manifest.json"))]
+    assert any(entry["blanked"] for entry in manifests[0]["blanked"].values())
+    assert len(manifests) > 2 and not any("blanked" in manifest for manifest in manifests[1:])
+    released = [pq.read_table(path) for path in (tmp_path / "release").glob("*/*/data")]
+    assert max(n := [table["age"].null_count for table in released]) >= 3 and all(of == 0 or of >= 3 for of in n)
 
 
 def deaths(n_writes: int, share: int) -> list[int]:

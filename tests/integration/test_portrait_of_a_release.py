@@ -135,9 +135,43 @@ def test_it_is_the_same_however_the_input_is_cut(tmp_path: Path, monkeypatch: py
         monkeypatch.setattr(composing, "DRAWN", drawn)
         made = [kept(run(tmp_path / f"{drawn}-{n}", frame(), n_parts=n)) for n in (1, 3)]
         assert to_json(made[0]) == to_json(made[1])
+        figures = [json.loads(next((tmp_path / f"{drawn}-{n}").rglob("manifest.json")).read_text()) for n in (1, 3)]
+        assert figures[0]["losses"]["attributes"] == figures[1]["losses"]["attributes"]
+        assert figures[0]["losses"].get("drawn") == (None if drawn > 1200 else made[0].drawn)
         assert made[0].records == 1200
         assert (made[0].drawn == 1200) if drawn > 1200 else (430 < made[0].drawn < 570)
         assert sum(made[0].distributions[0].before) == made[0].drawn
+
+
+def test_quantiles_and_zeros_stand_on_both_pages_as_pandas_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MICROAGG_REPORT", "on")
+    table = frame()
+    run(tmp_path, table)
+    before, after = sides(tmp_path, table)
+    income = json.loads(next(tmp_path.rglob("manifest.json")).read_text())["losses"]["attributes"]["income"]
+    born = json.loads(next(tmp_path.rglob("manifest.json")).read_text())["losses"]["attributes"]["born"]
+    assert income["zeros"] == float(f"{100 * (after['income'] == 0).mean():.6g}") < income["zeros_before"]
+    assert abs(income["zeros_before"] - 100 * (before["income"] == 0).mean()) <= 0.5
+    assert income["quantiles"]["75"] == float(f"{after['income'].quantile(0.75):.6g}")
+    days = [str(np.datetime64(int(day), "D")) for day in after["born"].quantile([0.05, 0.5], "lower")]
+    assert [born["quantiles"][percent] for percent in ("5", "50")] == days and "zeros" not in born
+    median = str(np.datetime64(int(before["born"].quantile(0.5, "lower")), "D"))
+    assert median.startswith(born["quantiles_before"]["50"]) and len(born["quantiles_before"]["50"]) < 10
+    public, own = (next(tmp_path.rglob(name)).read_text() for name in ("README.md", "report.html"))
+    for page in (public, own):
+        assert days[0] in page and born["quantiles_before"]["50"] in page
+    assert f"{income['zeros']:g} %" in public and "Shares of zeros, and of round" in own
+
+
+def test_of_few_records_nothing_is_told_of_the_input(tmp_path: Path) -> None:
+    """Of 90 people five lie below the quantile at 5 %, and no share is of so many that one is not known."""
+    run(tmp_path, frame(90), analyses=[])
+    losses = json.loads(next(tmp_path.rglob("manifest.json")).read_text())["losses"]
+    income = losses["attributes"]["income"]
+    assert {"5", "95"} & income["quantiles_before"].keys() == set() and "zeros_before" not in income
+    assert "attributes.income.zeros_before, attributes.income.heaps_before" in losses["withheld"]
 
 
 def test_analyses_are_no_other_release(tmp_path: Path) -> None:
@@ -196,7 +230,10 @@ def test_survivors_of_a_series_have_no_before(tmp_path: Path) -> None:
     run_stages(start(write_series(tmp_path, [people(300)])))
     later = datetime.datetime(2026, 11, 19, 3, 0, tzinfo=datetime.UTC)
     write_series(tmp_path, [people(300), people(200, first=300)])
-    portrait = kept(run_stages(start(tmp_path / "release.yaml", now=later)))
+    second = run_stages(start(tmp_path / "release.yaml", now=later))
+    attributes = second.published.manifest.losses.attributes  # type: ignore[union-attr]
+    assert all(of.quantiles is None is of.zeros_before for of in (attributes or {"": None}).values())
+    portrait = kept(second)
     assert portrait.records == portrait.drawn == 200
     assert portrait.left_out == (
         "survivors are not in it: of them, the series keeps what was released, and not how they came",

@@ -79,6 +79,18 @@ def test_the_spec_overrides_the_default(tmp_path: Path) -> None:
     assert rule_of(release) == {**rounding, "measured": "type"}
 
 
+def test_a_step_between_whole_numbers_releases_floats_whose_means_are_nearer(tmp_path: Path) -> None:
+    own, tenths = (run(tmp_path / str(step), [incomes()], rounding={"whole": step}) for step in ("type", 0.1))
+    released = released_table(tmp_path / "0.1" / "output")["whole"]
+    assert tenths.published is not None and rule_of(tenths)["whole"] == 0.1
+    types = {column.name: column.type for column in tenths.published.manifest.columns}
+    assert types["whole"] == "double" == str(released.type)
+    assert all(value == round(value, 1) for value in released.to_pylist())
+    assert any(value != int(value) for value in released.to_pylist())
+    lost = [(release.measured.figures.attributes or {})["whole"].l_sse for release in (own, tenths)]
+    assert lost[0] is not None and lost[1] is not None and lost[1] < lost[0]
+
+
 def test_decimals_are_those_of_the_whole_file_however_it_is_cut(tmp_path: Path) -> None:
     """One part has a price with a decimal more than all others: the release is the same."""
     table = incomes()

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -22,10 +25,11 @@ from microagg_flows.clusters import connect
 from microagg_flows.progress import Silence
 from microagg_flows.release import new_release
 from microagg_flows.stages import run_until
-from releasing.runs import NOW, Release, data_digests, run_stages, start, without_attempt, write_release
+from releasing.runs import NOW, ROLES, Release, data_digests, run_stages, start, without_attempt, write_release
 from servers.s3_server import Place
 
 #: Several strata are cut and several partitions and files made, so that order could matter.
+MEANT = {"jointly_unique": ROLES["confidential"]}
 CHANGES: dict[str, Any] = {"blocks": {"max_records": 150}, "algorithm": {"name": "v_mdav", "gamma": 0.4}}
 
 
@@ -126,6 +130,42 @@ def test_other_row_groups_of_the_same_rows_give_the_same_bytes(expected: dict[st
     assert data_digests(tmp_path / "two" / "output") == expected
 
 
+def lacking(tables: list[pa.Table]) -> list[pa.Table]:
+    """The same people, of whom some lack x, some y, and few both."""
+    table = pa.concat_tables(tables)
+    for name, every in (("x", 30), ("y", 47)):
+        values = pa.array(table[name].to_numpy(), mask=np.arange(table.num_rows) % every == 7)
+        table = table.set_column(table.column_names.index(name), name, values)
+    return [table.slice(0, 1500), table.slice(1500, 10), table.slice(1510)]
+
+
+@pytest.mark.usefixtures("expected")
+@pytest.mark.parametrize("labels", ["list", "star"])
+def test_cells_are_blanked_alike_however_the_input_is_cut(labels: str, tmp_path: Path) -> None:
+    """With blocks that are cut, and with partitions of a few; and going on where a run was interrupted."""
+    changes = {**CHANGES, "blocks": {"max_records": 60, "labels": labels}, "missing": "blank"}
+    parts = lacking(tables())
+    found = {}
+    for name, of in (("one", [pa.concat_tables(parts)]), ("three", parts)):
+        path = write_release(tmp_path / name, of, **changes)
+        for last in ("plan", "scatter", "anonymize") if name == "three" else ():
+            run_until(last, start(path))
+        release = run_stages(start(path))
+        found[name] = data_digests(tmp_path / name / "output")
+        assert sum(release.planned.outline.blanked or ()) >= 3 and release.planned.outline.n_partitions > 5
+    assert found["one"] == found["three"]
+
+
+@pytest.mark.server
+@pytest.mark.slow(reason="starts Dask's workers")
+def test_workers_blank_the_same_cells(tmp_path: Path) -> None:
+    changes = {**CHANGES, "missing": "blank"}
+    over_cluster(write_release(tmp_path / "two", lacking(tables()), **changes), workers=2)
+    run_stages(start(write_release(tmp_path / "none", lacking(tables()), **changes)))
+    digests = data_digests(tmp_path / "two" / "output")
+    assert digests and digests == data_digests(tmp_path / "none" / "output")
+
+
 def test_released_order_does_not_tell_the_input_order(tmp_path: Path) -> None:
     """The same people backwards: without ties the groups are the same, and rounding hides the order of additions."""
     table, changes = people(600), {"blocks": {"max_records": 10_000}, "rounding": {"y": 0.001}}
@@ -141,6 +181,17 @@ def over_cluster(path: Path, workers: int) -> Release:
         release = new_release(spec, connected, None, False, NOW)
         run_until("report", release)
     return release
+
+
+@pytest.mark.server
+def test_scales_and_zeros_give_the_same_bytes_whoever_works(tmp_path: Path) -> None:
+    tens = [table.set_column(3, "x", pc.multiply(pc.max_element_wise(table["x"], 400), 10)) for table in tables()]
+    tens = [table.set_column(3, "x", pc.subtract(table["x"], 4000)) for table in tens]
+    quasi = [{"name": "x", "scale": "rank", "zeros": "separate"}, {"name": "y", "scale": "robust", "top": "99%"}]
+    changes = {**CHANGES, "roles": {**ROLES, "quasi_identifiers": quasi}, "acknowledge": MEANT}
+    over_cluster(write_release(tmp_path / "two", tens, **changes), workers=2)
+    run_stages(start(write_release(tmp_path / "one", [pa.concat_tables(tens)], **changes)))
+    assert data_digests(tmp_path / "two" / "output") == data_digests(tmp_path / "one" / "output")
 
 
 @pytest.mark.slow(reason="makes two releases, on clusters of their own")

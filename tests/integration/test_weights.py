@@ -193,8 +193,8 @@ def test_a_dominated_group_stops_the_release(made: Any) -> None:
         (0.0, "weight 'w' has 1 values that are not above 0, or infinite"),
         (-2.0, "weight 'w' has 1 values that are not above 0, or infinite"),
         (float("inf"), "weight 'w' has 1 values that are not above 0, or infinite"),
-        (None, "weight 'w' has 1 values that are missing"),
-        (float("nan"), "weight 'w' has 1 values that are missing"),
+        (None, "weight 'w' has 1 missing values"),
+        (float("nan"), "weight 'w' has 1 missing values"),
     ],
 )
 def test_what_is_no_weight_is_refused(tmp_path: Path, value: float | None, says: str) -> None:

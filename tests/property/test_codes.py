@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,9 @@ from microagg_core.group.metrics.losses import sse_of_labels
 from microagg_core.group.points import Points
 from microagg_core.group.refine.bounds import best_bound
 from microagg_core.group.refine.refinement import refine
+from microagg_core.inspect.demand import Demand
+from microagg_core.inspect.distributions import Distribution
+from microagg_core.inspect.protect.groups import block_demands, protected_groups
 
 #: Half of them is a square of a whole number or of a half, so that dense columns are exact, and what is tied is tied.
 COSTS = (0.5, 2.0, 8.0)
@@ -88,6 +92,16 @@ def test_refinement_is_as_good_as_on_a_number_for_each_category() -> None:
     start = algorithms()["mdav"].run(mixed, 3)
     lost = [sse_of_labels(mixed, refine(of, start, 3, effort="thorough")) for of in (mixed, mixed.dense())]
     assert lost[0] < 1.01 * lost[1] < 0.6 * sse_of_labels(mixed, start)
+
+
+def test_demands_are_held_by_groups_of_codes() -> None:
+    mixed, values = points(6, 400, 1, (3, 40)), np.random.default_rng(6).integers(0, 4, 400)
+    whole = Distribution.of(pa.array(values))
+    demands = block_demands([Demand("value", 2, 0.4)], [whole.codes(pa.array(values))], [whole])
+    plain, refined = protected_groups(mixed, algorithms()["mdav"].run(mixed, 5), 5, demands, "fast", 0)
+    for groups in (plain, refined):
+        assert all(np.bincount(groups) >= 5) and not demands.broken(groups).any()
+    assert sse_of_labels(mixed, refined) < 0.8 * sse_of_labels(mixed, np.zeros(400, dtype=np.int64))
 
 
 def test_regions_of_codes_alone_make_proper_groups(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,11 +14,19 @@ from hypothesis import strategies as st
 from covering import examples
 from microagg_core.arrays import Floats, Ints
 from microagg_core.data.kinds.registry import kind_of
-from microagg_core.group.metrics.figures import Figures
+from microagg_core.group.metrics.figures import AttributeFigures, Figures
 from microagg_core.group.metrics.losses import masked_by, standardize
 from microagg_core.group.metrics.moments import moments_of
 from microagg_core.group.metrics.statistics import LossStatistics, loss_statistics, losses_of, significant
-from microagg_core.inspect.published import REST_OF_LARGEST, Dominated, hiding, hiding_decimals, published_figures
+from microagg_core.inspect.portrait.contract import Counted, Portrait, Summary
+from microagg_core.inspect.published import (
+    REST_OF_LARGEST,
+    Dominated,
+    hiding,
+    hiding_decimals,
+    published_figures,
+    with_summaries,
+)
 from microagg_core.plain import from_json, to_json
 
 
@@ -35,6 +43,36 @@ def drawn(seed: int, n: int, p: int, tail: float) -> tuple[Floats, Floats, Ints]
 
 def total_and_largest_two(sums: dict[int, float]) -> list[float]:
     return [sum(sums.values()), *[*sorted(sums.values(), reverse=True), 0.0, 0.0][:2]]
+
+
+@examples(300)
+@given(st.integers(50, 5000), st.floats(0, 1), st.floats(0, 1), st.integers(2, 30))
+def test_zeros_told_leave_open_how_many_lie_in_other_groups(n: int, of_all: float, of_zeros: float, k: int) -> None:
+    """A reader counts the released zeros, and knows of each other group that somebody in it has a value."""
+    before = round(n * of_all)
+    after, fewest = round(before * of_zeros), max(k, 10)
+    figures = Figures(attributes={"x": AttributeFigures()})
+    summary = Summary("x", None, n, Counted(before, after), Counted(before, after), (None,) * 5, (0.0,) * 5)
+    made = with_summaries(figures, Portrait(n, n, summaries=(summary,)), k, fewest)
+    own = (made.attributes or {})["x"]
+    assert own.zeros == significant(100 * after / n) and "attributes.x.quantiles_before.5" in str(made.withheld)
+    if own.zeros_before is None:
+        assert "attributes.x.zeros_before, " in str(made.withheld)
+        return
+    within = (made.coarser or {}).get("attributes.x.zeros_before", 0.0)
+    possible = [c for c in range(after, n + 1) if abs(100 * c / n - own.zeros_before) <= within + 1e-9]
+    possible = [c for c in possible if c <= n - (n - after) // k]
+    assert abs(100 * before / n - own.zeros_before) <= within + 1e-9
+    assert len(possible) > fewest or before in (0, n)
+
+
+def test_one_group_with_zeros_and_a_value_does_not_give_the_value_away() -> None:
+    """Of 400 people 399 earn nothing; one group of five has all the money, so four of them earn nothing."""
+    summary = Summary("x", None, 400, Counted(399, 395), Counted(1, 5), (None,) * 5, (0.0,) * 5)
+    figures = Figures(attributes={"x": AttributeFigures()})
+    made = with_summaries(figures, Portrait(400, 400, summaries=(summary,)), 5, 10)
+    assert made.attributes is not None and made.attributes["x"].zeros == 98.75
+    assert made.attributes["x"].zeros_before is None
 
 
 @examples(50)
@@ -129,7 +167,11 @@ def published(Z: Floats, masked: Floats, labels: Ints) -> tuple[LossStatistics, 
     bound = significant(sse / 2)
     proved = Figures(lower_bound=bound, gap=100 * (sse - bound) / sse)
     moments = [moments_of(column) for column in masked.T]
-    return statistics, published_figures(statistics, len(np.unique(labels)), kinds, moments, proved), names
+    return (
+        statistics,
+        published_figures(statistics, len(np.unique(labels)), kinds, list(zip(moments, moments, strict=True)), proved),
+        names,
+    )
 
 
 #: A reader is to come no nearer to a record than this share of its distance from its group's mean, ...

@@ -192,6 +192,30 @@ def test_a_rounding_step_takes_the_nearest_multiple_that_the_type_has(kind: pa.D
     check()
 
 
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int64(), pa.uint64()], ids=str)
+def test_a_step_between_whole_numbers_takes_the_nearest_multiple_as_a_float(kind: pa.DataType) -> None:
+    @examples(50)
+    @given(grouped(TYPES[kind]), st.sampled_from(["0.1", "0.5", "0.25", "0.3", "2.5", "1e-9"]))
+    def check(drawn: tuple[list[int], np.ndarray], step: str) -> None:
+        values, labels = drawn
+        quasi, array = exact_kind(kind, float(step)), as_array(kind, values)
+        means = quasi.representatives(quasi.ticks(array)[0], Groups.of(labels))
+        released = quasi.to_arrow(means[labels])
+        assert released.type == quasi.released_type == pa.float64()
+        for label, mean in enumerate(means.tolist()):
+            members = [values[i] for i in np.flatnonzero(labels == label).tolist()]
+            assert mean == float(nearest(Fraction(sum(members), len(members)), Fraction(step)))
+        sharing, one = Sharing(labels.astype(np.uint64)), pa.chunked_array([array])
+        assert outside_ranges(quasi, one, pa.chunked_array([released]), sharing) == 0
+        beyond = float(max(values)) + float(step) + 4 * np.spacing(float(max(map(abs, values))))
+        far = pa.chunked_array([pa.array(np.full(len(labels), beyond))])
+        assert outside_ranges(quasi, one, far, sharing) == len(labels)
+        before, (after, _) = quasi.moments(quasi.ticks(array)[0]), quasi.reader.ticks(released)
+        assert quasi.keeps_mean(before, quasi.moments(after))
+
+    check()
+
+
 @examples(50)
 @given(grouped(floats(64)), st.sampled_from([0.1, 0.5, 0.7, 10.0, 1e-300, 1e300]))
 def test_a_rounding_step_of_floats_leaves_the_range_by_half_of_it_at_most(

@@ -22,6 +22,7 @@ from microagg_core.inspect.distributions import Distribution
 from microagg_core.inspect.gate import Inspected, make_checks, note_batch, note_file, notes_from_bytes, notes_to_bytes
 from microagg_core.inspect.notes import Notes, total
 from microagg_core.spec.columns import Column, FileSchema
+from microagg_core.spec.edits import Edit
 
 KINDS = (kind_of("x", pa.int64(), "type"), kind_of("y", pa.float64()))
 COLUMNS = {"town": pa.string(), "x": pa.int64(), "y": pa.float64(), "note": pa.string(), "income": pa.int64()}
@@ -33,6 +34,7 @@ SCHEMA = FileSchema(
     pa.schema(COLUMNS),
 )
 PROTECTION = Protection((Demand("note", 2, inference=0.9), Demand("income", t=0.9)), 1.0)
+EDITS = (Edit(rule="x >= 0", stop=True), Edit(rule="x < income"))
 N, TOWNS, N_PARTS = 180, 3, 4
 
 
@@ -62,7 +64,8 @@ def promise_of(table: pa.Table) -> Promise:
     moments = tuple(kind.moments(kind.ticks(table[kind.name])[0]) for kind in KINDS)
     counted = tuple(Distribution.of(table[name]) for name in ("note", "income"))
     scale = Encoding.from_moments(KINDS, moments)
-    return Promise(SCHEMA, scale, 3, N, 0, N_PARTS, protection=PROTECTION, distributions=counted, risk="full")
+    others: dict[str, Any] = {"edits": EDITS, "known": (("x", "town"), ("income",)), "distributions": counted}
+    return Promise(SCHEMA, scale, 3, N, 0, N_PARTS, protection=PROTECTION, risk="full", **others)
 
 
 def file_of(promise: Promise, table: pa.Table, masked: pa.Table, rows: Ints, number: int) -> Notes:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from covering import examples
 from microagg_core.data.kinds.registry import kind_of
 from microagg_core.group.metrics.statistics import loss_statistics
-from microagg_core.inspect.portrait.contract import Portrait
+from microagg_core.inspect.portrait.contract import PERCENTS, Portrait, Summary
 from microagg_core.inspect.portrait.models import (
     AS_IT_IS,
     NO_RECORDS,
@@ -29,6 +29,7 @@ from microagg_core.inspect.portrait.models import (
 from microagg_core.inspect.portrait.pictures import correlations_of
 from microagg_core.inspect.portrait.portrait import drawing_share, fewest_records, with_pictures
 from microagg_core.inspect.portrait.scales import DrawnColumn, ShownColumn, Sight, find_edges
+from microagg_core.inspect.portrait.summaries import common_quantile, summaries_of
 from microagg_core.plain import from_json, to_json
 from twins import naive_portrait
 
@@ -100,6 +101,55 @@ def test_a_scale_shows_the_shape(shape: str) -> None:
     assert edges.scale == {"pareto": "log", "tiny": "log", "both ways": "log", "far away": "quantiles"}.get(
         shape, edges.scale
     )
+
+
+@examples(150)
+@given(st.sampled_from(list(SHAPES)), st.integers(20, 3000), st.integers(0, 99), FEWEST, st.sampled_from(list(TYPES)))
+def test_a_quantile_of_the_input_is_common_to_enough_records(
+    shape: str, n: int, seed: int, fewest: int, unit: str | None
+) -> None:
+    """Whoever takes what is told for a record's value has as many to choose from, and as many on either side."""
+    values = np.sort(values_of(shape, n, seed))
+    if unit is not None:
+        values = np.floor(np.clip(values, -1e6, 1e6))
+    shown, n_told = ShownColumn(kind_of("x", TYPES[unit])), 0
+    for percent in PERCENTS:
+        told = common_quantile(values, percent, fewest, shown)
+        is_far_out = min(percent, 100 - percent) / 100 * n < fewest
+        if told is None:
+            continue
+        n_told += 1
+        true = pd.Series(values).quantile(percent / 100, interpolation="lower" if unit else "linear")
+        low, high = naive_portrait.told_by(told.value, told.within, unit)
+        common = (values == true).sum()
+        near = common if told.within == 0 and common >= fewest else ((values > low) & (values < high)).sum()
+        assert not is_far_out and near >= fewest
+        assert low - 1e-5 * abs(true) <= true <= high + 1e-5 * abs(true)  # what is common has six digits
+    assert n_told == len(PERCENTS) or shape not in ("normal", "whole") or n < 40 * fewest
+
+
+@pytest.mark.parametrize("unit", TYPES)
+def test_summaries_are_those_of_pandas(unit: str | None) -> None:
+    rng = np.random.default_rng(3)
+    before = np.where(rng.random(5000) < 0.3, 0.0, np.round(rng.lognormal(8, 1, 5000), -2))
+    before[rng.random(5000) < 0.02] = np.nan
+    after = pd.Series(before).groupby(np.arange(5000) // 5).transform("mean").round().where(~np.isnan(before))
+    (summary,) = summaries_of([DrawnColumn(ShownColumn(kind_of("x", TYPES[unit])), before, after.to_numpy())], 10)
+    assert to_json(from_json(Summary, to_json(summary))) == to_json(summary)
+    sides = pd.Series(before).dropna(), after.dropna()
+    assert summary.records == len(sides[0])
+    if unit is None:
+        assert [summary.zeros.before, summary.zeros.after] == [(side == 0).sum() for side in sides]  # type: ignore[union-attr]
+        heaps = [side[side != 0].value_counts().nlargest(5).sum() for side in sides]
+        assert [summary.heaps.before, summary.heaps.after] == heaps  # type: ignore[union-attr]
+    shares = [percent / 100 for percent in PERCENTS]
+    came, released = (side.quantile(shares, "lower" if unit else "linear").tolist() for side in sides)
+    as_told = [float(f"{value:.6g}") if unit is None else naive_portrait.moment(value, unit) for value in released]
+    assert list(summary.after) == as_told
+    for told, value in zip(summary.before, came, strict=True):
+        assert told is not None
+        low, high = naive_portrait.told_by(told.value, told.within, unit)
+        assert low - 1e-6 * abs(low) <= value <= high + 1e-6 * abs(high)
 
 
 def table_of(n: int, seed: int, masked: bool = True) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -176,9 +176,9 @@ def same(figure: str, published: Any, recomputed: float, slack: float = 1e-10) -
 
 def _path(name: str) -> list[str]:
     """Where a figure stands; names of columns may have points."""
-    first, point, rest = name.partition(".")
-    column, _, last = rest.rpartition(".")
-    return [first, *([column] if column else []), *([last] if point else [])]
+    if match := re.fullmatch(r"attributes\.(.+)\.([a-z][a-z0-9_]*)(?:\.(\d+))?", name):
+        return ["attributes", *(part for part in match.groups() if part)]
+    return name.split(".")
 
 
 def as_published(losses: dict[str, Any], name: str, recomputed: float, slack: float = 1e-10) -> Line:
@@ -206,6 +206,13 @@ def recompute(file: RealFile, manifest: dict[str, Any], came: pd.DataFrame, out:
         *_totals(losses, z, masked),
         *_bound(file, manifest, z, masked, out),
         *(line for j, name in enumerate(names) for line in _attribute(losses, name, j, z, masked, after)),
+        *(
+            line
+            for j, name in enumerate(names)
+            for line in _values(
+                losses, manifest["k"], name, pd.Series(before[:, j]).dropna(), pd.Series(after[:, j]).dropna()
+            )
+        ),
         *_dominance(losses, manifest, z, masked, out, names),
         *_correlations(losses, came[names], out[names]),
         *_promises(manifest, names, before, after, out),
@@ -270,6 +277,25 @@ def _attribute(
     }
     unit = Line(f"attributes.{name}.unit", published["unit"], "the column's", published["unit"] == "the column's")
     return [unit, *(as_published(losses, f"attributes.{name}.{figure}", value) for figure, value in figures.items())]
+
+
+def _values(losses: dict[str, Any], k: int, name: str, before: pd.Series, after: pd.Series) -> Iterator[Line]:
+    """Shares of zeros and of the five most frequent other values, and quantiles; and who has those of the input."""
+    coarser, published = losses.get("coarser", {}), losses["attributes"][name]
+    if "quantiles" not in published:  # of the arrivals of a later night
+        return
+    for end, side in (("_before", before), ("", after)):
+        heaps = side[side != 0].value_counts().nlargest(5).sum()
+        for figure, count in (("zeros", (side == 0).sum()), ("heaps", heaps)):
+            yield as_published(losses, f"attributes.{name}.{figure}{end}", 100 * count / len(side))
+        for percent in (5, 25, 50, 75, 95):
+            figure = f"attributes.{name}.quantiles{end}.{percent}"
+            yield as_published(losses, figure, side.quantile(percent / 100))
+    for percent, value in published["quantiles_before"].items():
+        within = coarser.get(f"attributes.{name}.quantiles_before.{percent}", 1e-5 * abs(value))
+        near = int(((before - value).abs() <= within).sum())
+        enough = near >= max(k, 10) and min(int(percent), 100 - int(percent)) / 100 * len(before) >= max(k, 10)
+        yield Line(f"{name}: records at the quantile {percent} %", max(k, 10), near, enough)
 
 
 def _dominance(

@@ -29,6 +29,24 @@ def records_of_cells(
     return [[n if n >= fewest else 0 for n in row] for row in rows]
 
 
+def told_by(value: float | str, within: float, unit: str | None) -> tuple[float, float]:
+    """Between which values a quantile lies by what is told of it: a number, or a day, a month, a year."""
+    if unit is None:
+        assert isinstance(value, float)
+        return value - within, value + within
+    tick = "D" if unit == "days" else "s"
+    # A text of fewer parts is the first moment of the day, month or year, and the next one ends it.
+    first = np.datetime64(str(value).removesuffix("Z"))
+    ends = (first.astype(f"M8[{tick}]"), (first + 1).astype(f"M8[{tick}]"))
+    return float(ends[0].astype(np.int64)) - 0.5, float(ends[1].astype(np.int64)) - 0.5
+
+
+def moment(value: float, unit: str) -> str:
+    """A day, or a second, as ISO 8601 has it."""
+    stamp = pd.Timestamp(0) + pd.Timedelta(value, unit="D" if unit == "days" else "s")
+    return stamp.date().isoformat() if unit == "days" else stamp.isoformat()
+
+
 def fitted(table: pd.DataFrame, outcome: str, terms: Sequence[str]) -> tuple[list[float], list[float], float]:
     """Coefficients, standard errors and R2 of a linear model, by the singular values of its whole design.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,7 @@ from microagg_core.inspect.gate import (
 from microagg_core.inspect.limits.distinct import DistinctValues
 from microagg_core.inspect.notes import Notes, total
 from microagg_core.spec.columns import Column, FileSchema
+from microagg_core.spec.edits import Edit
 
 KINDS = (kind_of("x", pa.int64(), "type"),)
 SCHEMA = FileSchema(
@@ -43,7 +45,8 @@ RELEASED = pa.table({"x": [2, 2, 6, 6], "note": ["a", "b", "c", None]})
 RECORDS, PARTS = np.array([0, 1, 3, 4]), np.array([0, 0, 1, 1])
 SCALE = Encoding.from_moments(KINDS, (KINDS[0].moments(np.array([1, 3, 5, 7])),))
 COUNTED = (Distribution.of(ORIGINAL["note"]),)
-PROMISE = Promise(SCHEMA, SCALE, k=2, rows=5, withheld=1, n_parts=2, distributions=COUNTED)
+BESIDES: dict[str, Any] = {"edits": (Edit(rule="x >= 1", stop=True),), "known": (("x",),)}
+PROMISE = Promise(SCHEMA, SCALE, k=2, rows=5, withheld=1, n_parts=2, distributions=COUNTED, **BESIDES)
 
 
 def written(notes: Notes) -> Notes:

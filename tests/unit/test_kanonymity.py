@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covering import examples
-from microagg_core.inspect.kanonymity import CombinationCounter, Recount
+from microagg_core.inspect.kanonymity import CombinationCounter, Recount, SpreadCounter
 
 ages = st.sampled_from([None, 0.0, -0.0, 1.5, 30.0])
 towns = st.sampled_from([None, "", "a", "b"])
@@ -54,6 +54,23 @@ def test_parts_and_processes_count_as_one(parts: list[list[tuple[float | None, s
         assert counter.smallest() <= recount.smallest() == below[0]
     elif truth and not counter.failing():
         assert k <= counter.smallest() <= min(truth.values())
+
+
+@examples(150)
+@given(parts_strategy, st.integers(1, 6), st.integers(1, 20))
+def test_spread_combinations_are_counted_in_one_pass_or_given_up(
+    parts: list[list[tuple[float | None, str | None]]], k: int, most: int
+) -> None:
+    truth, counter = plain_count(parts), SpreadCounter(["n", "c0"], k)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("microagg_core.inspect.kanonymity.MOST_SPREAD", most)
+        for rows in parts:
+            elsewhere = SpreadCounter(["n", "c0"], k)
+            elsewhere.add(as_table(rows))
+            counter += SpreadCounter.from_table(elsewhere.to_table())
+    counter = SpreadCounter.from_table(counter.to_table())
+    assert counter.is_given_up == (len(truth) > most)
+    assert counter.is_given_up or counter.failing() == sum(n < k for n in truth.values())
 
 
 def test_a_remainder_of_what_is_done_elsewhere_is_no_failure() -> None:

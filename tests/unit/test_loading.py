@@ -91,7 +91,7 @@ ONE_ERROR = {
         ("name: a\nseed: -1", "2: seed: must be at least 0 (got -1)"),
         ("name: a\nseed: 9223372036854775808", "2: seed: must be less than 9223372036854775808 (got 9223372036854775808)"),
         ("name: a\nversion: 2", "2: version: must be 1 (got 2)"),
-        ("name: a\nmissing: no", "2: missing: must be one of error or separate (got 'no')"),
+        ("name: a\nmissing: no", "2: missing: must be one of error, blank or separate (got 'no')"),
         ("name: a\nunit: 7", "2: unit: '7' must be an identifier, so that nothing of what names a unit is released"),
         ("name: a\nunit:\n  - person\n  - []", "4: unit[1]: must be text (got a list)"),
         ("name: a\nblocks: big", "2: blocks: must be a mapping with the keys undersized, labels, totals_known, max_records (got 'big')"),
@@ -192,8 +192,49 @@ def test_text_is_taken_as_written_where_text_is_wanted() -> None:
         .replace("in/*.parquet", "a.csv\n  csv: {null_words: [-999, NA, null, ~, 1.50, '']}")
     )
     assert spec.id == "20261118"
-    assert spec.roles.quasi_identifiers == ("2020", "2021.50", "on", "yes", "true", "0x1F", "1_000")
+    names = [quasi_identifier.name for quasi_identifier in spec.roles.quasi_identifiers]
+    assert names == ["2020", "2021.50", "on", "yes", "true", "0x1F", "1_000"]
     assert spec.input.csv.null_words == ("-999", "NA", "null", "~", "1.50", "")
+
+
+def test_what_is_wrong_with_a_quasi_identifier() -> None:
+    text = GOOD.replace(
+        "  quasi_identifiers: [age, height]\n",
+        """  quasi_identifiers:
+    - age
+    - {name: 2020, kind: ordinal, levels: [1, yes, 3.50]}
+    - {kind: nominal}
+    - {name: a, kind: nominel}
+    - {name: b, kind: nominal, levels: [x]}
+    - {name: c, kind: ordinal, levels: [x, y, x]}
+    - {name: d, weight: 0, kinds: ordinal}
+    - [e]
+    - {name: f, scale: log, top: 101%}
+    - {name: g, kind: nominal, top: 99.5%, zeros: separate}
+    - {name: h, scale: rank, top: 1e5, zeros: apart}
+""",
+    )
+    assert errors(text) == [
+        "release.yaml:13: roles.quasi_identifiers[2].name: is missing: the column's name",
+        "release.yaml:14: roles.quasi_identifiers[3].kind: must be one of number, ordinal or nominal (got 'nominel')",
+        "release.yaml:15: roles.quasi_identifiers[4].levels: are for kind: ordinal; add that, or take the levels away",
+        "release.yaml:15: roles.quasi_identifiers[4].levels: must be at least two",
+        "release.yaml:16: roles.quasi_identifiers[5].levels[2]: 'x' is named twice",
+        "release.yaml:17: roles.quasi_identifiers[6].weight: must be at least 0.001 (got 0)",
+        "release.yaml:17: roles.quasi_identifiers[6].kinds: is not a key the spec knows; did you mean kind?",
+        "release.yaml:18: roles.quasi_identifiers[7]: must be text (got a list)",
+        "release.yaml:19: roles.quasi_identifiers[8].scale: must be one of log1p, rank or robust (got 'log')",
+        "release.yaml:19: roles.quasi_identifiers[8].top: must be a number in the column's unit, or a percentage from 50% "
+        "to below 100%, such as '99.5%' (got '101%')",
+        "release.yaml:20: roles.quasi_identifiers[9].top: is for numbers, and the column is nominal; take it away",
+        "release.yaml:20: roles.quasi_identifiers[9].zeros: is for numbers, and the column is nominal; take it away",
+        "release.yaml:21: roles.quasi_identifiers[10].zeros: must be separate (got 'apart')",
+    ]
+    right = "\n".join(
+        line for line in text.splitlines() if not line.startswith(("    - {", "    - [")) or "2020" in line
+    )
+    declared = load(right).roles.quasi_identifiers[1]
+    assert (declared.name, declared.levels) == ("2020", ("1", "yes", "3.50"))
 
 
 def test_numbers_are_read_as_people_write_them() -> None:

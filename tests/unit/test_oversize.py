@@ -18,7 +18,7 @@ def test_leaves_of_a_sample_hold_about_what_is_estimated_and_never_fewer_than_k(
     records = np.arange(len(Z))
     of_all = with_record_numbers(Z, records)
     sample = of_all[uniform(records, 7) < 0.05]
-    tree, estimated = _sampled_cut(sample, len(Z), limit=20_000, k=5)
+    tree, estimated = _sampled_cut(sample, len(Z), limit=20_000, least=5)
     rows = np.bincount(route(tree, of_all), minlength=count_leaves(tree))
     assert estimated.sum() == rows.sum() == len(Z)
     assert rows.min() >= 5
@@ -30,7 +30,7 @@ def test_leaves_of_a_sample_hold_about_what_is_estimated_and_never_fewer_than_k(
 
 def test_a_whole_sample_is_counted_exactly() -> None:
     Z = with_record_numbers(np.random.default_rng(1).normal(size=(1000, 2)), np.arange(1000))
-    tree, counted = _sampled_cut(Z, 1000, limit=130, k=5)
+    tree, counted = _sampled_cut(Z, 1000, limit=130, least=5)
     assert np.array_equal(counted, np.bincount(route(tree, Z)))
     assert counted.max() <= 130
 

@@ -202,12 +202,12 @@ def test_roles_of_a_file_of_people() -> None:
         "sex": "blocking",
         "q7": "blocking",
         "region": "blocking",
-        "commune": "drop",
+        "commune": "quasi_identifiers",
         "age": "quasi_identifiers",
         "birthDate": "quasi_identifiers",
         "income": "confidential",
         "diagnosis": "confidential",
-        "weight": "confidential",
+        "weight": "quasi_identifiers",
         "comment": "drop",
         "married": "blocking",
         "source": "drop",
@@ -222,6 +222,34 @@ def test_what_a_small_file_cannot_be_blocked_by() -> None:
         "commune": "drop",
         "age": "quasi_identifiers",
     }
+
+
+def test_what_nobody_knows_is_taken_for_known_and_few_numbers_for_codes() -> None:
+    """A kind is proposed for texts and few whole numbers; too many categories are no quasi-identifier."""
+    n, rng = 2000, np.random.default_rng(4)
+    sizes = pa.DictionaryArray.from_arrays(pa.array(rng.integers(0, 3, n)), ["S", "M", "L"], ordered=True)
+    texts = pa.table({"shirt": sizes.cast(pa.string()), "roof": rng.choice([1, 2, 9], n), "z": rng.random(n)})
+    texts = texts.append_column("kids", pa.array(rng.integers(0, 5, n)))
+    texts = texts.append_column("education", pa.array(rng.integers(1, 9, n)))
+    texts = texts.append_column("model", pa.array([f"M{value}" for value in rng.integers(0, 101, n)]))
+    texts = texts.append_column("income", pa.array(rng.choice([1, 2], n)))
+    proposals = {one.column.name: one for one in proposals_for(texts)}
+    quasi = {name: one.kind for name, one in proposals.items() if one.role == "quasi_identifiers"}
+    assert quasi == {"shirt": "nominal", "roof": "nominal", "z": None, "kids": "number", "education": "ordinal"}
+    assert proposals["model"].role == "drop" and "recode them into fewer" in proposals["model"].reason
+    assert proposals["income"].role == "confidential"
+
+
+def test_an_order_that_the_file_has_is_proposed(tmp_path: Path) -> None:
+    sizes = pd.Categorical(["S", "M", "L", "M"] * 30, ["S", "M", "L"], ordered=True)
+    pd.DataFrame({"shirt": sizes, "z": np.arange(120.0) ** 2}).to_parquet(tmp_path / "x.parquet")
+    assert [one.kind for one in profile_of(str(tmp_path / "x.parquet")).proposals] == ["ordinal", None]
+
+
+def test_not_all_of_many_unknown_columns_are_quasi_identifiers() -> None:
+    table = pa.table({"age": np.arange(100), **{f"x{i}": np.random.default_rng(i).random(100) for i in range(30)}})
+    roles = list(roles_of(table).values())
+    assert (roles.count("quasi_identifiers"), roles.count("drop")) == (20, 11)
 
 
 def test_where_nothing_is_known_from_outside_all_continuous_figures_are() -> None:
@@ -243,6 +271,6 @@ def test_blocking_leaves_enough_records_a_key() -> None:
         table = people(n)
         proposals = proposals_for(table)
         blocking = [one.column.name for one in proposals if one.role == "blocking"]
-        assert {one.role for one in proposals if one.column.name in ("sex", "region")} <= {"blocking", "drop"}
+        assert "confidential" not in {one.role for one in proposals if one.column.name in ("sex", "region")}
         if blocking:
             assert table.to_pandas().groupby(blocking).size().mean() >= 50

@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from covering import each
+from microagg_core.data.kinds.metric import Metric
 from microagg_core.group.algorithms import algorithms
 from microagg_core.spec.clusters import (
     Adapt,
@@ -24,6 +25,7 @@ from microagg_core.spec.clusters import (
 from microagg_core.spec.json_schema import spec_schema
 from microagg_core.spec.loading import canonical
 from microagg_core.spec.problems import PATTERNS
+from microagg_core.spec.quasi_identifiers import TOP_PATTERN
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.spec.series import UNTIL_PATTERN
 
@@ -177,7 +179,31 @@ def test_what_is_for_one_quasi_identifier_is_taken_with_one() -> None:
 
 
 def test_an_empty_list_of_undecided_columns_is_no_obstacle() -> None:
-    assert spec_with(roles={"quasi_identifiers": ["age"], "to_decide": []}).roles.quasi_identifiers == ("age",)
+    assert len(spec_with(roles={"quasi_identifiers": ["age"], "to_decide": []}).roles.quasi_identifiers) == 1
+
+
+def test_ways_to_write_a_quasi_identifier() -> None:
+    ordinal = {"name": "education", "kind": "ordinal", "levels": ["low", "high"], "weight": 2}
+    scaled = {"name": "wealth", "scale": "log1p", "top": "99.5%", "zeros": "separate"}
+    names = {"quasi_identifiers": ["age", {"name": "height"}, ordinal, scaled, {"name": "debt", "top": 1000}]}
+    spec = spec_with(roles={**SMALLEST["roles"], **names})
+    assert [(q.name, q.kind, q.weight) for q in spec.roles.quasi_identifiers] == [
+        ("age", None, 1.0),
+        ("height", None, 1.0),
+        ("education", "ordinal", 2.0),
+        ("wealth", None, 1.0),
+        ("debt", None, 1.0),
+    ]
+    metrics = [q.metric for q in spec.roles.quasi_identifiers]
+    assert metrics == [None, None, None, Metric("log1p", None, 0.995), Metric(None, 1000.0)]
+    assert spec.roles.role_of()["education"] == "quasi_identifiers"
+    written = spec.model_dump(mode="json")["roles"]["quasi_identifiers"]
+    assert written == ["age", "height", ordinal, scaled, {"name": "debt", "top": 1000}]
+    assert ReleaseSpec.model_validate_json(spec.model_dump_json()) == spec
+    for form in (names, {"quasi_identifiers": written}):
+        jsonschema.validate({**SMALLEST, "roles": form}, spec_schema())
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**SMALLEST, "roles": {"quasi_identifiers": [{"kind": "nominal"}]}}, spec_schema())
 
 
 @each(
@@ -298,5 +324,5 @@ def patterns_in(schema: Any) -> set[str]:
 
 
 def test_every_pattern_has_words_for_those_who_miss_it() -> None:
-    # Those of series.hold have words where they are checked.
-    assert patterns_in(ReleaseSpec.model_json_schema()) - {UNTIL_PATTERN} == set(PATTERNS)
+    # Those of series.hold and of a quasi-identifier's top have words where they are checked.
+    assert patterns_in(ReleaseSpec.model_json_schema()) - {UNTIL_PATTERN, TOP_PATTERN} == set(PATTERNS)

@@ -93,7 +93,7 @@ def test_missing_values_and_repeated_ids_are_met(tmp_path: Path) -> None:
     path.write_text("pid,age\n" + "".join(f"P{i // 2},{'NA' if i % 9 == 0 else 20 + i % 50}\n" for i in range(100)))
     text = starter_for(path, tmp_path / "release.yaml", is_accepted=True)
     spec = load(tmp_path, text)
-    assert (spec.unit, spec.missing, spec.input.csv.null_words) == (("pid",), "separate", ("", "NA"))
+    assert (spec.unit, spec.missing, spec.input.csv.null_words) == (("pid",), "blank", ("", "NA"))
     assert "# Unit: pid has 50 values in 100 records. If each is one person or firm with several rows," in text
 
 
@@ -108,7 +108,7 @@ def test_a_file_with_types_is_released_in_its_own_format(tmp_path: Path) -> None
     pa.feather.write_feather(table, tmp_path / "people.feather")
     text = starter_for(tmp_path / "people.feather", tmp_path / "release.yaml", is_accepted=True)
     spec = load(tmp_path, text)
-    assert spec.roles.quasi_identifiers == ("age",) and set(spec.roles.drop) >= {"visits"}
+    assert [q.name for q in spec.roles.quasi_identifiers] == ["age"] and set(spec.roles.drop) >= {"visits"}
     assert spec.output.format == spec.input.format == "arrow" and spec.input.url == str(tmp_path / "people.feather")
     assert "# int16, 50 distinct, 21 to 67: " in text and "# list<" in text
 

@@ -86,10 +86,17 @@ def show_plan(report: PlanReport, refused: str = "") -> None:
     )
     _show_blocks("largest blocks", report.largest, len(report.largest))
     _show_blocks("merged and split blocks", report.changed, report.n_changed)
+    if rows := report.blanked_rows():
+        print("\nmissing cells, and cells blanked so that k records lack the same\n" + aligned(rows))
     print("\nmeans are rounded")
     for line in report.rounding:
         print(f"  {line}")
-    print(f"know this: {report.pooling}")
+    if report.metric:
+        print("columns count when groups are made")
+    for line in report.metric:
+        print(f"  {line}")
+    if report.pooling:
+        print(f"know this: {report.pooling}")
     for line in report.withheld_words:
         print(f"withheld: {line}")
     for line in (line for line in report.unwise if line not in refused):

@@ -24,7 +24,7 @@ from microagg_core import registry
 from microagg_core.data.formats import INPUTS
 from microagg_core.data.formats.options import compression_of
 from microagg_core.data.places import Input
-from microagg_core.data.tables.types import is_text_or_bytes, plain, plain_schema
+from microagg_core.data.tables.types import is_ordered, is_text_or_bytes, levels_of, plain, plain_schema, with_levels
 from microagg_core.errors import DataError, SpecError
 from microagg_core.store.inputs import InputFile, fetch_input, input_file, input_files, open_input
 from microagg_core.store.urls import basename, is_local, shown
@@ -258,8 +258,9 @@ def list_input(source: Input) -> InputListing:
     sizes: list[int] = []
     schema: pa.Schema = None
     for file, (of_file, places) in zip(files, ahead(lambda f: _laid_out(form, f, source), files), strict=True):
-        schema = of_file if schema is None else schema
-        _refuse_other_schema(schema, of_file, files[0].url, file.url)
+        if schema is None:
+            schema = _with_levels(form, of_file, places[0][0], source)
+        _refuse_other_schema(schema, plain_schema(of_file), files[0].url, file.url)
         stretches += [stretch for stretch, _ in places]
         sizes += [size for _, size in places]
     parts = tuple(InputPart(i, tuple(stretches[a:b])) for i, (a, b) in enumerate(_packs(sizes, form.part_bytes)))
@@ -278,7 +279,21 @@ def _laid_out(form: InputFormat, found: InputFile, source: Input) -> tuple[pa.Sc
             refuse_foreign(file.read(_HEAD_BYTES), shown(whole.url))
             raise
     is_cut = len(places) > 1
-    return plain_schema(schema), [(replace(whole, place=place, state=state * is_cut), n) for place, n in places]
+    return schema, [(replace(whole, place=place, state=state * is_cut), n) for place, n in places]
+
+
+def _with_levels(form: InputFormat, schema: pa.Schema, stretch: Stretch, source: Input) -> pa.Schema:
+    """Make a file's schema plain, but for the levels of ordered dictionaries, as the first rows have them."""
+    ordered = {field.name: levels_of(field) for field in schema if is_ordered(field.type)}
+    schema, batch = plain_schema(schema), None
+    if None in ordered.values():
+        with stretch.opened(source) as file:
+            batch = next((b for b in form.first_rows_of(file, stretch, source, tuple(ordered)) if b.num_rows), None)
+    for name, levels in ordered.items():
+        if levels is None:
+            levels = () if batch is None else tuple(map(str, batch.column(name).dictionary.to_pylist()))
+        schema = schema.set(schema.get_field_index(name), with_levels(schema.field(name), levels))
+    return schema
 
 
 def _packs(sizes: Sequence[int], limit: int) -> Iterator[tuple[int, int]]:

@@ -34,7 +34,8 @@ class AveragedKind(Kind):
     def rounding_in_words(self) -> str:
         name, rule = repr(self.name), self.applied_rule
         if not isinstance(rule, str):
-            return f"{name}: to steps of {rule:g}, as the spec says"
+            other = "" if self.released_type == self.source_type else f" and released as {self.released_type}"
+            return f"{name}: to steps of {rule:g}{other}, as the spec says"
         if rule == "none":
             return f"{name}: not rounded, released as {self.released_type}, as the spec says"
         return f"{name}: to its own type, {self.released_type}"

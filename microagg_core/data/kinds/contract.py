@@ -28,6 +28,8 @@ Traits = Any
 Rule = str | float
 #: One decimal more than the input needs for floats, else the column's own type.
 DEFAULT_ROUNDING = "default"
+#: What is kept instead of a rule for a kind that releases no means.
+MODE, MEDIAN = CATEGORY_RULES = ("mode", "median")
 #: Some numbers far from evenly spread, in which the mean of a group is neither a value of it nor its middle.
 EXAMPLES = (0, 0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
 
@@ -45,6 +47,10 @@ class Claim(StrEnum):
     VALUE_OF_GROUP = "a value of the group"
     #: Of two groups, one wholly below the other, the released value of the lower is not above that of the other.
     ORDER_KEPT = "order kept"
+    #: No value is more frequent in its group than the released one.
+    MODE_OF_GROUP = "most frequent of the group"
+    #: At least half of the group have the released value or a lower one, and at most half a lower one.
+    MEDIAN_OF_GROUP = "median of the group"
 
 
 #: Claims of a kind that releases the mean of a group.
@@ -53,10 +59,15 @@ CLAIMS_OF_A_MEAN = frozenset({Claim.MEAN_KEPT, Claim.WITHIN_RANGE, Claim.ORDER_K
 
 @dataclass(frozen=True)
 class Declaration:
-    """Declaration of a quasi-identifier in a spec: its name, and how it is to be rounded."""
+    """Declaration of a quasi-identifier in a spec: its name, how it is to be rounded, and what it is taken for."""
 
     name: str = ""
     rule: Rule = DEFAULT_ROUNDING
+    #: "number", "ordinal" or "nominal"; None: what the column's type says.
+    kind: str | None = None
+    #: All values of an ordinal column as text, the lowest first; None: in their own order.
+    levels: tuple[str, ...] | None = None
+    importance: float = 1.0
 
 
 UNDECLARED = Declaration()
@@ -84,10 +95,10 @@ class Kind(ABC):
     #: How many times as much as another attribute it counts in the metric.
     importance: float = 1.0
 
+    #: What a spec calls such columns.
+    declared_as: ClassVar[str] = "number"
     #: What holds of released values; :mod:`microagg_core.data.kinds.registry` tries it on :meth:`examples`.
     claims: ClassVar[frozenset[Claim]]
-    #: Whether ticks are codes of categories, which agree or do not: from 0, the most frequent first.
-    is_coded: ClassVar[bool] = False
     #: Whether ticks follow from all values of the file, such as places in a dictionary; see :meth:`more_traits`.
     needs_all_values: ClassVar[bool] = False
     #: Whether it is the column of survey weights, whose groups get their mean weight, and all else weighted means.
@@ -102,11 +113,27 @@ class Kind(ABC):
     is_compared: ClassVar[bool] = True
     #: The traits of no values.
     NO_TRAITS: ClassVar[Traits] = None
+    #: What values are called that cannot be computed with, and what helps.
+    unusable: ClassVar[tuple[str, str]] = ("infinite values", "correct them")
 
     @classmethod
     @abstractmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         """Tell whether a column that is declared so and has this Arrow type is of this kind."""
+
+    @classmethod
+    def of(cls, declared: Declaration, arrow_type: pa.DataType) -> Kind:
+        return cls(declared.name, arrow_type, declared.rule, declared.importance)
+
+    @property
+    def is_coded(self) -> bool:
+        """Tell whether ticks are codes of categories, which agree or do not: from 0, the most frequent first."""
+        return False
+
+    @property
+    def is_ranked(self) -> bool:
+        """Tell whether a value counts by its rank: a group's centre is its mean rank, whatever it is released as."""
+        return False
 
     @abstractmethod
     def refuse_rule(self) -> None:
@@ -184,6 +211,11 @@ class Kind(ABC):
     def rounding_in_words(self) -> str:
         """Say how representatives are rounded, and why."""
 
+    @property
+    def finer(self) -> Kind | None:
+        """The same with a decimal more in its means, where the column's own type has them rounded; else None."""
+        return None
+
     @abstractmethod
     def representatives(self, ticks: Ticks, groups: Groups) -> Ticks:
         """The released tick of each group."""
@@ -209,6 +241,11 @@ class Kind(ABC):
     @abstractmethod
     def unit(self) -> Unit:
         """Unit of figures of the released column."""
+
+    @property
+    def ticks_of_value(self) -> float:
+        """How many ticks of the input make a unit; those of a release may be others."""
+        return type(self)(self.name, self.source_type).unit.ticks
 
     @abstractmethod
     def shown(self, tick: float) -> float | str:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.data.kinds.contract import Kind, Ticks
+from microagg_core.data.kinds.nominal import NominalKind, are_numbers
 from microagg_core.data.kinds.registry import completed, unrounded_kind
+from microagg_core.data.kinds.scales import Scale
 from microagg_core.data.kinds.weights import weight_kind
+from microagg_core.data.tables.types import is_ordered, plain
 from microagg_core.errors import DataError
 from microagg_core.group.bounds import Certificate
 from microagg_core.group.metrics.moments import Groups, Moments, Origin, middle, standardized, steadied
+from microagg_core.group.metrics.statistics import Categories
 from microagg_core.group.points import Points
 
 
@@ -27,14 +32,33 @@ class Encoding:
     origins: tuple[Origin, ...]
     means: tuple[float, ...]
     deviations: tuple[float, ...]
+    #: Of codes, the share of records that has each; empty for numbers.
+    shares: tuple[tuple[float, ...], ...] = ()
+    #: Where groups are made, other coordinates of some attributes; None, and where there is none: their values.
+    scales: tuple[Scale | None, ...] = ()
+    #: Attributes whose zeros are grouped apart, by their places.
+    zeros_apart: tuple[int, ...] = ()
 
     @classmethod
     def from_moments(cls, kinds: tuple[Kind, ...], moments: tuple[Moments, ...]) -> Encoding:
         """Standardize with these moments: mean 0, population variance 1; a constant attribute becomes 0."""
         columns = list(zip(kinds, moments, strict=True))
         origins = tuple(0 if kind.is_coded else middle(m.least, m.greatest) for kind, m in columns)
-        means = tuple(0.0 if kind.is_coded else m.mean_from(o) for (kind, m), o in zip(columns, origins, strict=True))
-        return cls(kinds, origins, means, tuple(m.deviation for m in moments))
+        return cls(kinds, origins, (), ()).with_scale(moments)
+
+    def with_scale(self, moments: Sequence[Moments]) -> Encoding:
+        """Standardize with other moments of the same columns, offsets being from the same origins."""
+        means = tuple(m.mean_from(o) if m.n else 0.0 for m, o in zip(moments, self.origins, strict=True))
+        shares = tuple(tuple(count / max(m.n, 1) for count in m.counts) for m in moments)
+        return replace(self, means=means, deviations=tuple(m.deviation for m in moments), shares=shares)
+
+    @property
+    def of_values(self) -> Encoding:
+        """The scale of losses and risks: of values, all of which count alike, whatever groups are made by."""
+        kinds = self.kinds
+        if any(kind.importance != 1.0 for kind in kinds):
+            kinds = tuple(replace(kind, importance=1.0) for kind in kinds)
+        return replace(self, kinds=kinds, scales=(), zeros_apart=())
 
     def steadied(self) -> Encoding:
         """Round means and deviations to 24 bits: the scale on which groups are made, of moments merged from parts."""
@@ -75,6 +99,12 @@ class Encoding:
             offsets[:, j] = kind.offsets(values, origin)
         return offsets
 
+    @cached_property
+    def categories(self) -> Categories | None:
+        """Which attributes are no numbers, for losses; None where all are."""
+        coded, ranked = (np.array(of) for of in zip(*((k.is_coded, k.is_ranked) for k in self.kinds), strict=True))
+        return Categories(coded, ranked, self.costs, self.shares) if (coded | ranked).any() else None
+
     @property
     def costs(self) -> Floats:
         """What a mismatch costs in the metric; 0 of numbers, and where all have one category."""
@@ -89,8 +119,21 @@ class Encoding:
         columns = zip(self.kinds, self.deviations, strict=True)
         deviations = np.array([1.0 if kind.is_coded else _stretched(d, kind.importance) for kind, d in columns])
         z = standardized(offsets, np.array(self.means), deviations)
+        for j, scale in enumerate(self.scales):
+            if scale is not None:
+                values = (offsets[:, j] + float(self.origins[j])) / scale.unit
+                z[:, j] = scale.of(values) * math.sqrt(self.kinds[j].importance)
         if missing is not None and missing.any():
             z[missing] = 0.0
+        return z
+
+    def for_cuts(self, offsets: Floats, missing: Bools) -> Floats:
+        """Standardize for cuts at thresholds: codes are numbers here, by which frequent ones are parted from rarer."""
+        z = self.standardize(offsets, missing)
+        for j in np.flatnonzero(self.costs):
+            code, share = np.arange(len(self.shares[j])), np.array(self.shares[j])
+            variance = share @ code**2 - (share @ code) ** 2
+            z[:, j] *= math.sqrt(self.kinds[j].importance / variance)
         return z
 
 
@@ -117,9 +160,19 @@ class QuasiIdentifiers:
         """Read columns, by name; one of them may be that of survey weights."""
         kinds, ticks, missing = [], [], []
         for name, array in columns.items():
-            kind = unrounded_kind(name, array.type) if name != weight else weight_kind(str(name), array.type)
+            is_category = pa.types.is_dictionary(array.type)
+            array, levels = _without_dictionary(array)
+            if name == weight:
+                kind: Kind = weight_kind(str(name), array.type)
+            else:
+                kind = unrounded_kind(name, array.type, levels)
             if kind.needs_all_values:
                 kind = completed(kind, array)
+            if isinstance(kind, NominalKind) and not is_category and are_numbers(kind.categories):
+                raise DataError(
+                    f"quasi-identifier {name!r} is text, and most of its values are numbers or dates; convert it to "
+                    "their type, or, if they are codes, to a category"
+                )
             values, gaps = kind.ticks(array)
             if kind.is_weight and (n_wrong := int(np.sum(gaps | ~kind.finite(values)))):
                 raise DataError(
@@ -127,11 +180,11 @@ class QuasiIdentifiers:
                     "needs a weight: correct it, or leave such records out"
                 )
             if not kind.finite(values).all():
-                raise DataError(f"quasi-identifier {name!r} has infinite values; remove or replace them first")
+                raise DataError(f"quasi-identifier {name!r} has {kind.unusable[0]}; remove or replace them first")
             if gaps.any() and not may_be_missing:
                 raise DataError(
                     f"quasi-identifier {name!r} has missing values; remove or replace them first, or mask the table "
-                    'with missing="separate"'
+                    'with missing="blank"'
                 )
             kinds.append(kind)
             ticks.append(values)
@@ -172,3 +225,8 @@ class QuasiIdentifiers:
             representatives = kind.representatives(self.ticks[j], groups or Groups.of(own))
             columns[name] = kind.to_arrow(representatives[own])
         return columns
+
+
+def _without_dictionary(array: pa.Array) -> tuple[pa.Array, tuple[str, ...] | None]:
+    """Decode a column; and the levels of an ordered dictionary, as text."""
+    return plain(array), tuple(map(str, array.dictionary.to_pylist())) if is_ordered(array.type) else None

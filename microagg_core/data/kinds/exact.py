@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import decimal
 from abc import abstractmethod
+from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,9 @@ class ExactKind(AveragedKind):
 
     A kind of such columns says which types it takes, what a reader calls them, and what its figures are in.
     """
+
+    #: Whether the spec may ask for a step between two values, with which means are released as float64.
+    may_have_fractions: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -54,11 +58,25 @@ class ExactKind(AveragedKind):
         """The rounding step in ticks; 0: means are released as floats."""
         if self.rule == "none":
             return 0
-        return self.own_step if isinstance(self.rule, str) else int(self._step_asked(self.rule))
+        if isinstance(self.rule, str):
+            return self.own_step
+        step = self._step_asked(self.rule)
+        return int(step) if step.denominator == 1 else 0
 
-    def _step_asked(self, rule: float) -> float:
+    def _step_asked(self, rule: float) -> Fraction:
         """The spec's step in ticks, by decimal arithmetic, in which 0.29 is 29 hundredths."""
-        return float(decimal.Decimal(repr(float(rule))).scaleb(self.scale))
+        step = Fraction(repr(float(rule))) * 10**self.scale
+        nearest = float(step)  # of 2.0**63, which is printed with fewer digits than it has
+        return Fraction(nearest) if nearest.is_integer() else step
+
+    @property
+    def _as_floats(self) -> FloatKind:
+        """The kind of what is released where that is no whole number."""
+        return FloatKind(self.name, pa.float64(), self.rule)
+
+    @property
+    def released_type(self) -> pa.DataType:
+        return self.source_type if self.step else pa.float64()
 
     def refuse_rule(self) -> None:
         """Stop where means would have to leave the type."""
@@ -70,7 +88,7 @@ class ExactKind(AveragedKind):
         if isinstance(self.rule, str):
             return
         step = self._step_asked(self.rule)
-        if step != int(step):
+        if step.denominator != 1 and not self.may_have_fractions:
             raise SpecError(
                 f"{place}: must be a whole number of {self.step_unit} for a column of type {source}, or 'none'"
             )
@@ -87,11 +105,15 @@ class ExactKind(AveragedKind):
 
     @property
     def reader(self) -> Kind:
-        return self if self.step else FloatKind(self.name, self.released_type)
+        return self if self.step else self._as_floats
 
     def representatives(self, ticks: Ticks, groups: Groups) -> Ticks:
         means = whole_means(ticks, groups)
-        return means.rounded(self.step, *self.range) if self.step else means.as_floats(10**self.scale)
+        if self.step:
+            return means.rounded(self.step, *self.range)
+        if isinstance(self.rule, str):
+            return means.as_floats(10**self.scale)
+        return means.in_fractions(self._step_asked(self.rule))
 
     def released_offsets(self, ticks: Ticks, origin: Origin) -> Floats:
         """Means as offsets from the origin; floats are in the values' unit, the origin is in ticks."""
@@ -118,6 +140,8 @@ class ExactKind(AveragedKind):
 
     def within_step(self, least: Ticks, greatest: Ticks, after: Ticks) -> Bools:
         """Allow half a step from the range, or less than a step where the nearest multiple is beyond the type."""
+        if not self.step:
+            return self._as_floats.within_step(least, greatest, after)
         step, (low, high) = self.step, self.range
         # In Python's whole numbers, which do not overflow: few values are rounded out of their range.
         after, least, greatest = after.astype(object), least.astype(object), greatest.astype(object)
@@ -127,4 +151,4 @@ class ExactKind(AveragedKind):
         return np.asarray(is_multiple & ((2 * beyond <= step) | (no_other & (beyond < step))), dtype=np.bool_)
 
     def rounding_error(self, largest: float) -> float:
-        return self.step / 2.0
+        return self.step / 2.0 if self.step else self._as_floats.rounding_error(largest)

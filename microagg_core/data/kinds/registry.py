@@ -8,8 +8,9 @@ Arrow and NumPy, not by the kind itself: so nothing is published that does not h
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,36 +27,49 @@ from microagg_core.group.metrics.moments import Groups
 def kind_for(arrow_type: pa.DataType, declared: Declaration = UNDECLARED) -> type[Kind] | None:
     """Find the kind of columns that are declared so and have this type; None: they cannot be quasi-identifiers.
 
-    >>> kind_for(pa.date32()), kind_for(pa.string())
+    >>> kind_for(pa.date32()), kind_for(pa.binary())
     (<class 'microagg_core.data.kinds.dates.DateKind'>, None)
+    >>> kind_for(pa.int8(), Declaration(kind="nominal"))
+    <class 'microagg_core.data.kinds.nominal.NominalKind'>
     """
-    kinds = registry.classes("microagg_core.data.kinds", Kind, "microagg.kinds")
-    return next((kind for kind in kinds if kind.takes(arrow_type, declared)), None)
+    as_declared = (kind for kind in _kinds() if declared.kind in (None, kind.declared_as))
+    return next((kind for kind in as_declared if kind.takes(arrow_type, declared)), None)
 
 
-def kind_of(name: Hashable, arrow_type: pa.DataType, rule: Rule = DEFAULT_ROUNDING) -> Kind:
-    """Make the quasi-identifier ``name`` of this type, rounded by the spec's rule.
+def _kinds() -> tuple[type[Kind], ...]:
+    return registry.classes("microagg_core.data.kinds", Kind, "microagg.kinds")
+
+
+def number_kind_for(arrow_type: pa.DataType) -> type[Kind] | None:
+    """Find the kind of columns of this type that are taken for numbers; None: they have no mean."""
+    return kind_for(arrow_type, Declaration(kind="number"))
+
+
+def kind_of(name: Hashable, arrow_type: pa.DataType, rule: Rule = DEFAULT_ROUNDING, **said: Any) -> Kind:
+    """Make the quasi-identifier ``name`` of this type, rounded by the spec's rule; ``said`` declares more of it.
 
     >>> kind_of("income", pa.float64(), 0.5).applied_rule
     0.5
+    >>> kind_of("size", pa.string(), kind="ordinal", levels=("S", "M")).categories
+    ('S', 'M')
     """
-    cure = "for CSV declare its type under input.csv.types; else code it in numbers, coarsen it for blocking or drop it"
-    declared = Declaration(str(name), rule)
-    kind = _kind_or_refuse(declared, arrow_type, cure)(declared.name, arrow_type, rule)
+    declared = Declaration(str(name), rule, **said)
+    cure = "convert it, for CSV declare its type under input.csv.types, coarsen it for blocking, or drop it"
+    kind = _kind_or_refuse(declared, arrow_type, cure).of(declared, arrow_type)
     kind.refuse_rule()
     refuse_broken_claims(kind)
     return kind
 
 
-def unrounded_kind(name: Hashable, arrow_type: pa.DataType) -> Kind:
+def unrounded_kind(name: Hashable, arrow_type: pa.DataType, levels: tuple[str, ...] | None = None) -> Kind:
     """Make it as the Python functions have it: means are floats, where the kind's means can be.
 
     >>> unrounded_kind("member", pa.bool_()).released_type, unrounded_kind("born", pa.date32()).released_type
     (DataType(double), DataType(date32[day]))
     """
-    cure = "convert it to numbers, name it in blocking, or drop it"
-    of = _kind_or_refuse(Declaration(str(name)), arrow_type, cure)
-    kind = of(str(name), arrow_type, "none" if of.has_float_means else "type")
+    declared = Declaration(str(name), "type", None if levels is None else "ordinal", levels)
+    of = _kind_or_refuse(declared, arrow_type, "convert it to numbers or text, name it in blocking, or drop it")
+    kind = of.of(replace(declared, rule="none") if of.has_float_means else declared, arrow_type)
     refuse_broken_claims(kind)
     return kind
 
@@ -63,10 +77,8 @@ def unrounded_kind(name: Hashable, arrow_type: pa.DataType) -> Kind:
 def _kind_or_refuse(declared: Declaration, arrow_type: pa.DataType, cure: str) -> type[Kind]:
     kind = kind_for(arrow_type, declared)
     if kind is None:
-        raise DataError(
-            f"quasi-identifier {declared.name!r} has the type {arrow_type}, which has no mean; it must be numeric, a "
-            f"date or a timestamp ({cure})"
-        )
+        is_no = f"cannot be {declared.kind}" if declared.kind else "is neither a number nor a category"
+        raise DataError(f"quasi-identifier {declared.name!r} has the type {arrow_type}, which {is_no}; {cure}")
     return kind
 
 
@@ -146,6 +158,10 @@ class _Trial:
             yield "claims to release values of the group, and does not"
         if Claim.ORDER_KEPT in claims and ordered and (np.diff(self._places(released)[1]) < 0).any():
             yield "claims to keep the order of groups, and does not"
+        if Claim.MODE_OF_GROUP in claims and not self._is_mode(released):
+            yield "claims to release the most frequent value of a group, and does not"
+        if Claim.MEDIAN_OF_GROUP in claims and not self._is_median(released):
+            yield "claims to release the median of a group, and does not"
         if Claim.MEAN_KEPT in claims and not self._keeps_mean(released):
             yield f"claims that means are kept, which examples of {self.values.type} contradict"
 
@@ -163,6 +179,16 @@ class _Trial:
 
     def _of_group(self, released: pa.Array) -> bool:
         return all(place in own for own, place in self._own_and_place(released))
+
+    def _is_mode(self, released: pa.Array) -> bool:
+        pairs = self._own_and_place(released)
+        return all(np.sum(own == place) == np.unique(own, return_counts=True)[1].max() for own, place in pairs)
+
+    def _is_median(self, released: pa.Array) -> bool:
+        return all(
+            2 * np.sum(own < place) <= len(own) <= 2 * np.sum(own <= place)
+            for own, place in self._own_and_place(released)
+        )
 
     def _keeps_mean(self, released: pa.Array) -> bool:
         if not (pa.types.is_primitive(self.values.type) or pa.types.is_decimal(self.values.type)):

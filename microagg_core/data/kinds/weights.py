@@ -32,6 +32,10 @@ class WeightKind(FloatKind):
 
     claims: ClassVar[frozenset[Claim]] = frozenset({Claim.WITHIN_RANGE, Claim.ORDER_KEPT})
     is_weight: ClassVar[bool] = True
+    unusable: ClassVar[tuple[str, str]] = (
+        "values that are not above 0, or infinite",
+        "every record needs a weight: correct it, or leave such records out",
+    )
     is_compared: ClassVar[bool] = False
 
     @classmethod

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -50,3 +53,26 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(f.name, plain_type(f.type)) for f in schema])
+
+
+def is_ordered(kind: pa.DataType) -> bool:
+    """Tell dictionaries whose values stand in an order that means something."""
+    return bool(pa.types.is_dictionary(kind) and kind.ordered)
+
+
+_LEVELS = b"microagg.levels"
+
+
+def with_levels(field: pa.Field, levels: Sequence[str]) -> pa.Field:
+    """Keep the values of an ordered dictionary, in their order, with a column that is decoded; none: nobody knows."""
+    return field.with_metadata({_LEVELS: json.dumps(list(levels)).encode()})
+
+
+def levels_of(field: pa.Field) -> tuple[str, ...] | None:
+    """List what :func:`with_levels` kept.
+
+    >>> levels_of(with_levels(pa.field("size", pa.string()), ["S", "M"])), levels_of(pa.field("age", pa.int8()))
+    (('S', 'M'), None)
+    """
+    kept = (field.metadata or {}).get(_LEVELS)
+    return None if kept is None else tuple(json.loads(kept))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -80,7 +80,8 @@ class AlgorithmInfo:
     how many times as long a run takes with other parameters. ``max_records`` is the most that a run can take.
     ``each_attribute`` marks what makes groups for one attribute, and may mask several of a table, each on its own.
     ``certified`` gives, for what proves a bound on its loss for the records at hand, the groups with their certificate.
-    ``draws`` marks what makes other groups with another seed.
+    ``draws`` marks what makes other groups with another seed. ``sorts`` marks what needs an order of all values, and
+    so takes no nominal attributes.
     """
 
     name: str
@@ -99,6 +100,7 @@ class AlgorithmInfo:
     each_attribute: bool = False
     certified: CertifyFunction | None = None
     draws: bool = False
+    sorts: bool = False
     slowdown: Callable[[Mapping[str, Any]], float] = lambda params: 1.0
 
     def check_parameters(self, params: Mapping[str, Any]) -> None:
@@ -157,6 +159,12 @@ class AlgorithmInfo:
         if self.max_attributes is not None and p > self.max_attributes:
             return f"{self.name} takes at most {self.max_attributes} attribute(s) (got {p})"
         return None
+
+    def refuses_nominal(self, names: Sequence[str]) -> str | None:
+        """Say, in a sentence, why attributes without an order cannot be done, or None."""
+        if not self.sorts or not names:
+            return None
+        return f"{self.name} sorts values, and nominal ones such as {names[0]!r} have no order; choose another one"
 
     def refuses_records(self, n: int) -> str | None:
         """Say, in a sentence, why this number of records cannot be done, or None."""

@@ -33,4 +33,5 @@ INFO = AlgorithmInfo(
     # A copy of the data, and a dozen numbers a record.
     memory_bytes=lambda n, p, k: 8 * n * (p + 12),
     max_attributes=1,
+    sorts=True,
 )

@@ -35,7 +35,11 @@ def _parts(value: Any) -> list[_Given]:
 class AttributeFigures(_Given):
     """Loss of one quasi-identifier; mean and variance are of what is released, in ``unit`` and its square.
 
-    ``l_sse`` and ``variance_kept`` are percentages of the variance; ``mean`` is a text for dates and timestamps.
+    ``l_sse`` and ``variance_kept`` are percentages of the variance; ``mean`` is a text for dates and timestamps, and so
+    are quantiles. ``..._before`` is of the input, all else of what is released. Of categories are ``mismatches``,
+    records with another one than they had, in percent of those that have one; ``rank_displacement``, how far released
+    levels are from records' own on average, in percent of all ranks; and ``margins``, half of what all shares of
+    categories changed together, in percent.
     """
 
     unit: str | None = None
@@ -44,6 +48,20 @@ class AttributeFigures(_Given):
     mean: float | str | None = None
     variance: float | None = None
     variance_kept: float | None = None
+    mismatches: float | None = None
+    rank_displacement: float | None = None
+    #: Categories that records had, and those that are released.
+    categories: int | None = None
+    categories_kept: int | None = None
+    margins: float | None = None
+    #: Percent of the records that have a zero, and that have one of the five most frequent other values.
+    zeros_before: float | None = None
+    zeros: float | None = None
+    heaps_before: float | None = None
+    heaps: float | None = None
+    #: By the percent of the records that lie below.
+    quantiles_before: dict[str, float | str] | None = None
+    quantiles: dict[str, float | str] | None = None
 
 
 class WeightedFigures(_Given):
@@ -103,6 +121,8 @@ class Figures(_Given):
     attributes: dict[str, AttributeFigures] | None = None
     correlation_change: CorrelationChange | None = None
     weighted: WeightedFigures | None = None
+    #: Records that shares of zeros and heaps and quantiles are of, where these are not all.
+    drawn: int | None = None
     #: Figures with fewer than six digits, by their names, and how far from each the true one is at most.
     coarser: dict[str, float] | None = None
     #: Which figures are not published, and why.

@@ -18,10 +18,11 @@ its group, so that a group of equal values has exactly that value.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
+from itertools import zip_longest
 from operator import add
 from typing import Any
 
@@ -93,7 +94,11 @@ def steadied(origin: Origin, mean: float, deviation: float) -> tuple[float, floa
 class Moments:
     """Count, mean and squared deviations of some values, with their range.
 
-    The mean is ``origin + mean``; the sum of squared deviations is ``m2 * 4**exponent``.
+    The mean is ``origin + mean``; the sum of squared deviations is ``m2 * 4**exponent``. Codes of categories have no
+    mean, but ``counts``, of each code; their deviation is that of the corners of a simplex whose edges are 1.
+
+    >>> of_codes(np.array([0, 1, 1]), 3) + of_codes(np.array([0]), 1)
+    Moments(n=4, origin=0, mean=0.0, m2=0.0, exponent=0, least=0, greatest=2, counts=(2, 2, 0))
     """
 
     n: int
@@ -103,10 +108,13 @@ class Moments:
     exponent: int
     least: Origin
     greatest: Origin
+    counts: tuple[int, ...] = ()
 
     @property
     def deviation(self) -> float:
         """Population standard deviation (divides by n)."""
+        if self.counts and self.n:
+            return math.sqrt((self.n**2 - sum(count**2 for count in self.counts)) / (2 * self.n**2))
         return math.ldexp(math.sqrt(self.m2 / self.n), self.exponent) if self.n and self.m2 > 0 else 0.0
 
     def mean_from(self, origin: Origin) -> float:
@@ -127,7 +135,8 @@ class Moments:
         )
         mean = self.mean + delta * (other.n / n)
         least, greatest = min(self.least, other.least), max(self.greatest, other.greatest)
-        return Moments(n, self.origin, mean, m2, exponent, least, greatest)
+        counts = tuple(a + b for a, b in zip_longest(self.counts, other.counts, fillvalue=0))
+        return Moments(n, self.origin, mean, m2, exponent, least, greatest, counts)
 
 
 EMPTY = Moments(0, 0, 0.0, 0.0, 0, 0, 0)
@@ -160,6 +169,31 @@ def moments_of(values: NDArray[Any]) -> Moments:
     # Made small first: the difference of an offset and the mean may be beyond the greatest float.
     scaled = _scaled(offsets, -exponent) - math.ldexp(mean, -exponent)
     return Moments(len(values), origin, mean, float(np.square(scaled).sum()), exponent, least, greatest)
+
+
+def of_codes(codes: Ints, n_codes: int) -> Moments:
+    """Count codes of categories, 0 to n_codes - 1."""
+    return of_counts(np.bincount(codes, minlength=n_codes).tolist())
+
+
+def of_counts(counts: Sequence[int]) -> Moments:
+    return Moments(sum(counts), 0, 0.0, 0.0, 0, 0, max(len(counts) - 1, 0), tuple(counts))
+
+
+def of_repeated(values: Ints, counts: Ints) -> Moments:
+    """Compute the moments of whole numbers of which each is there so many times.
+
+    >>> of_repeated(np.array([1, 5]), np.array([3, 1])) == moments_of(np.array([1, 1, 1, 5]))
+    True
+    """
+    values, counts = values[counts > 0], counts[counts > 0]
+    once, n = moments_of(values), int(counts.sum())
+    if not n:
+        return EMPTY
+    offsets = offsets_from(values, once.origin)
+    mean = math.fsum((offsets * counts).tolist()) / n
+    scaled = _scaled(offsets, -once.exponent) - math.ldexp(mean, -once.exponent)
+    return replace(once, n=n, mean=mean, m2=float(np.sum(counts * scaled * scaled)))
 
 
 def merge_all(parts: Iterable[Moments]) -> Moments:
@@ -262,6 +296,20 @@ class WholeMeans:
         # Python divides whole numbers of any size correctly rounded.
         sizes = self.sizes.astype(object)
         return np.asarray((self.floor.astype(object) * sizes + self.rest) / (sizes * unit), dtype=np.float64)
+
+    def in_fractions(self, step: Fraction) -> Floats:
+        """Round to the nearest multiples of a step, halves to the even one, and these once to the nearest float.
+
+        >>> whole_means(np.array([1, 2, 2]), Groups.of(np.array([0, 0, 0]))).in_fractions(Fraction("0.1"))
+        array([1.7])
+        """
+        # In Python's whole numbers, which do not overflow: groups are few beside records.
+        sizes = self.sizes.astype(object)
+        sums, one = (self.floor.astype(object) * sizes + self.rest) * step.denominator, sizes * step.numerator
+        multiple, above = sums // one, sums % one
+        is_half = 2 * above == one
+        up = (2 * above > one) | (is_half & (multiple % 2 == 1))
+        return np.asarray((multiple + up) * step.numerator / step.denominator, dtype=np.float64)
 
 
 def whole_means(values: NDArray[Any], groups: Groups) -> WholeMeans:

@@ -17,8 +17,8 @@ from operator import add
 import numpy as np
 
 from microagg_core.arrays import Bools, Floats, Ints
-from microagg_core.group.metrics.losses import Losses, percent
-from microagg_core.group.metrics.moments import Groups
+from microagg_core.group.metrics.losses import Losses, percent, squares_of_codes
+from microagg_core.group.metrics.moments import Groups, float_means
 from microagg_core.kernels.tools.sums import loss_sums, moments_of_pairs
 from microagg_core.plain import PlainFloats
 
@@ -94,6 +94,30 @@ def _complete(values: Floats, counts: Ints, there: Ints) -> PairMoments:
     return PairMoments(n, mean, squares, products)
 
 
+@dataclass(frozen=True)
+class Categories:
+    """Which attributes are no numbers: codes of categories, and ranks, whose groups have a mean that nobody releases.
+
+    A group's squares of such an attribute are about its centre: of ranks their mean; of codes the mean of the corners
+    of a simplex, on whose scale two codes that differ are ``costs`` apart, squared. The ``shares`` of a code are those
+    of all records.
+    """
+
+    is_coded: Bools
+    is_ranked: Bools
+    costs: Floats
+    shares: tuple[tuple[float, ...], ...]
+
+    @property
+    def are_some(self) -> Ints:
+        return np.flatnonzero(self.is_coded | self.is_ranked)
+
+    def squares_from_file(self, j: int, codes: Floats) -> Floats:
+        """Compute the squared distance of codes of an attribute from the centre of all records."""
+        shares = np.array(self.shares[j])
+        return np.asarray(self.costs[j] / 2 * (1.0 - 2.0 * shares[codes.astype(np.int64)] + shares @ shares))
+
+
 #: Sums over all attributes: of squared differences, of distances, and of what distances from the file's mean lose.
 _WHOLE = 3
 
@@ -140,9 +164,14 @@ class LossStatistics:
         """Return the products of differences of each pair of attributes, in the same rows, without their signs."""
         return self._sums(3)
 
+    @property
+    def changed(self) -> Floats:
+        """Return the records of each attribute whose category changed, in the same rows; empty for numbers alone."""
+        return self._sums(4)
+
     def _sums(self, place: int) -> Floats:
         p = len(self.before.n)
-        parts: list[Floats] = np.split(self.by_group, np.cumsum([p, p, _WHOLE]), axis=1)
+        parts: list[Floats] = np.split(self.by_group, np.cumsum([p, p, _WHOLE, p * (p - 1) // 2]), axis=1)
         return parts[place]
 
     @classmethod
@@ -180,17 +209,30 @@ def readable(value: float, digits: int = 6, *, apart: bool | None = None) -> str
     return f"{Decimal(text):{',' if (abs(value) >= 10_000 if apart is None else apart) else ''}f}"
 
 
-def loss_statistics(before: Floats, after: Floats, missing: Bools, labels: Ints | None = None) -> LossStatistics:
+def loss_statistics(
+    before: Floats,
+    after: Floats,
+    missing: Bools,
+    labels: Ints | None = None,
+    categories: Categories | None = None,
+) -> LossStatistics:
     """Add up some records: standardized values before and after, zero where missing.
 
     ``labels`` are the records' groups, 0..g-1, whose records lack the same values; ``after`` has a row for each group.
-    None: each record is one.
+    None: each record is one. Where some attributes are ``categories``, codes stand in their columns.
     """
     groups = Groups.of(np.arange(len(before)) if labels is None else labels)
     of_group = missing[groups.order[groups.first]]
     if missing.any():
         before, after = np.where(missing, 0.0, before), np.where(of_group, 0.0, after)
     before, after = np.ascontiguousarray(before), np.ascontiguousarray(after)
+    if categories is not None:
+        return _with_categories(before, after, missing, groups, categories)
+    return _of_numbers(before, after, missing, groups)
+
+
+def _of_numbers(before: Floats, after: Floats, missing: Bools, groups: Groups) -> LossStatistics:
+    of_group = missing[groups.order[groups.first]]
     by_group, lengths = loss_sums(before, after, groups.order, groups.sizes)
     return LossStatistics(
         records=len(before),
@@ -200,6 +242,52 @@ def loss_statistics(before: Floats, after: Floats, missing: Bools, labels: Ints 
         sdt=float(lengths[0]),
         sdt_after=float(lengths[1]),
     )
+
+
+def _with_categories(
+    before: Floats, after: Floats, missing: Bools, groups: Groups, categories: Categories
+) -> LossStatistics:
+    """Add up records of which some attributes are codes or ranks: what these lose takes the place of differences."""
+    coded, p = categories.is_coded, before.shape[1]
+    numbers = _of_numbers(np.where(coded, 0.0, before), np.where(coded, 0.0, after), missing | coded, groups)
+    group = np.repeat(np.arange(len(groups.sizes)), groups.sizes)
+    came, there = before[groups.order], ~missing[groups.order]
+    squares, from_file, from_file_after = (came - after[group]) ** 2, came**2, after**2
+    changed = np.zeros_like(squares)
+    for j in categories.are_some.tolist():
+        if coded[j]:
+            squares[:, j] = categories.costs[j] * squares_of_codes(came[:, j].astype(np.int64), group)
+            from_file[:, j], from_file_after[:, j] = (
+                categories.squares_from_file(j, codes) for codes in (came[:, j], after[:, j])
+            )
+        else:
+            squares[:, j] = (came[:, j] - float_means(before[:, j], groups)[group]) ** 2
+        changed[:, j] = came[:, j] != after[group, j]
+    squares, from_file, changed = (np.where(there, of, 0.0) for of in (squares, from_file, changed))
+    from_file_after = np.where(there[groups.first], from_file_after, 0.0)
+    length, length_after = np.sqrt(from_file.sum(axis=1)), np.sqrt(from_file_after.sum(axis=1))
+    lost = np.sqrt(squares.sum(axis=1))
+    own = np.column_stack([squares, squares.sum(axis=1), lost, length - length_after[group], changed])
+    sums = _largest(np.abs(np.add.reduceat(own, groups.first)))
+    by_group = numbers.by_group.copy()
+    by_group[:, categories.are_some] = sums[:, categories.are_some]
+    by_group[:, 2 * p : 2 * p + _WHOLE] = sums[:, p : p + _WHOLE]
+    n_coded = np.diag(np.where(coded & (categories.costs > 0), there.sum(axis=0), 0.0))
+    of_codes = PairMoments(np.diag(np.where(coded, there.sum(axis=0), 0.0)), 0 * n_coded, n_coded, n_coded)
+    return LossStatistics(
+        records=len(before),
+        by_group=np.column_stack([by_group, sums[:, p + _WHOLE :]]),
+        before=PairMoments(*(getattr(numbers.before, f.name) + getattr(of_codes, f.name) for f in fields(PairMoments))),
+        after=numbers.after,
+        sdt=float(length.sum()),
+        sdt_after=float(length_after[group].sum()),
+    )
+
+
+def _largest(sums: Floats) -> Floats:
+    """Of sums over groups, a row each, the total, the largest and the second-largest."""
+    padded = np.partition(np.vstack([sums, np.zeros((2, sums.shape[1]))]), -2, axis=0)
+    return np.stack([sums.sum(axis=0), padded[-1], padded[-2]])
 
 
 def losses_of(s: LossStatistics) -> Losses:

@@ -53,7 +53,8 @@ def _annealed(records: Records, start: Ints, k: int, effort: str, seed: int) -> 
     n, p = records.points.shape
     annealing = Annealing(records.points, records.near(neighbour_count(n, k)), k, seed)
     hottest = _HOTTEST if effort != "fast" else _HOTTEST_FAST[k > LARGE_K]
-    way = (annealing_sweeps(effort, n, p, k), hottest, _POWER, downhill_sweeps(effort, k))
+    codes = p - records.points.n_numbers
+    way = (annealing_sweeps(effort, n, p, k, codes), hottest, _POWER, downhill_sweeps(effort, k))
     return annealing.run(cut_large(records.points, start, k), *way)
 
 

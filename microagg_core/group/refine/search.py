@@ -42,7 +42,7 @@ class CandidateGroups:
     def add(self, members: Iterable[int]) -> None:
         key = tuple(sorted(members))
         if key not in self.cost:
-            self.cost[key] = self.points.rows(np.array(key)).total_squares()
+            self.cost[key] = sse_of_labels(self.points.rows(np.array(key)), np.zeros(len(key), dtype=np.int64))
 
     def add_partition(self, labels: Ints) -> None:
         for group in _parts(labels):

@@ -19,6 +19,8 @@ from microagg_core.group.metrics.moments import Groups
 from microagg_core.inspect.check import Check
 from microagg_core.inspect.contract import GateCheck, Promise, ReleasedFile
 
+_WRONG = {True: "lie outside the range of", False: "may not stand for"}
+
 
 class GroupRanges(GateCheck[tuple[int, ...]]):
     """Count values outside the range by column, file by file: the records of a combination are all in one."""
@@ -30,11 +32,12 @@ class GroupRanges(GateCheck[tuple[int, ...]]):
         """Hold the file's values against those that came in, which :class:`Values` holds against the input's."""
         sharing, kinds = Sharing(file.combinations[0]), file.promise.kinds
         columns = [(kind, came, file.table[kind.name]) for kind, came in zip(kinds, file.came, strict=True)]
-        return tuple(outside_ranges(*column, sharing) for column in columns)
+        may_be_blank = file.promise.blanked is not None
+        return tuple(outside_ranges(*column, sharing, may_be_blank=may_be_blank) for column in columns)
 
     def judge(self, promise: Promise, released: tuple[int, ...], expected: tuple[int, ...]) -> Check:
         wrong = [
-            f"{count} values of {kind.name!r} lie outside the range of the records that share them"
+            f"{count} values of {kind.name!r} {_WRONG[Claim.WITHIN_RANGE in kind.claims]} the records that share them"
             for kind, count in zip(promise.kinds, released, strict=True)
             if count
         ]
@@ -58,10 +61,12 @@ class Sharing:
         return self._groups if rows.all() else _groups_of(self._combination[rows])
 
 
-def outside_ranges(kind: Kind, came: pa.ChunkedArray, released: pa.ChunkedArray, sharing: Sharing) -> int:
+def outside_ranges(
+    kind: Kind, came: pa.ChunkedArray, released: pa.ChunkedArray, sharing: Sharing, *, may_be_blank: bool = False
+) -> int:
     """Count released values that may not stand for the input's values of their combination.
 
-    A value that is missing on one side only counts.
+    A value that is missing on one side only counts; where cells ``may_be_blank``, a value that is there for none does.
 
     >>> from microagg_core.data.kinds.registry import kind_of
     >>> values = lambda *v: pa.chunked_array([v])
@@ -72,7 +77,7 @@ def outside_ranges(kind: Kind, came: pa.ChunkedArray, released: pa.ChunkedArray,
     before, missing = kind.ticks(came)
     after, missing_after = kind.reader.ticks(released)
     there = ~(missing | missing_after)
-    wrong = int(np.sum(missing != missing_after))
+    wrong = int(np.sum(missing > missing_after if may_be_blank else missing != missing_after))
     if not there.any():
         return wrong
     return wrong + int(np.sum(~kind.fits(before[there], after[there], sharing.among(there))))

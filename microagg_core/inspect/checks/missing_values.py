@@ -1,4 +1,4 @@
-"""Missing values: as many in each column as came in, and no quasi-identifier that is no finite number."""
+"""Missing values: as many in each column as came in or were announced, and no quasi-identifier that is not finite."""
 
 from __future__ import annotations
 
@@ -29,13 +29,20 @@ class MissingValues(GateCheck[Nulls]):
         return _nulls(batch.expected), 0
 
     def judge(self, promise: Promise, released: Nulls, expected: Nulls) -> Check:
-        """Demand the same number on both sides, in every column."""
+        """Demand the same number on both sides, in every column, but for what is blanked."""
         (nulls, not_finite), (should_be, _) = released, expected
+        names = [kind.name for kind in promise.kinds]
+        blanked = dict(zip(names, promise.blanked or (0,) * len(names), strict=True))
         wrong = [
-            f"column {name!r} has {after} missing values instead of {should_be[name]}"
+            f"column {name!r} has {after} missing values instead of {should_be[name] + blanked.get(name, 0)}"
             for name, after in nulls.items()
-            if after != should_be[name]
+            if after != should_be[name] + blanked.get(name, 0)
         ]
         if not_finite:
-            wrong.append(f"{not_finite} released quasi-identifiers are not finite")
-        return Check(self.name, not wrong, "; ".join(wrong) or "no value turned missing or non-finite")
+            is_category = any(kind.declared_as != "number" for kind in promise.kinds)
+            other = ", or no category of the input" if is_category else ""
+            wrong.append(f"{not_finite} released quasi-identifiers are not finite{other}")
+        right = "no value turned missing or non-finite"
+        if promise.blanked is not None:
+            right = "missing values are those that came in and those that were to be blanked, and none is non-finite"
+        return Check(self.name, not wrong, "; ".join(wrong) or right)

@@ -32,7 +32,7 @@ class RightLinks(Limit):
             return None
         ticks, missing = encoding.ticks(file.came)
         values = encoding.standardize(encoding.offsets_of(ticks), missing)
-        candidates = Candidates(shown.means, shown.missing, shown.labels, shown.sizes)
+        candidates = Candidates(shown.means, shown.missing, shown.labels, shown.sizes, shown.costs)
         return float(candidates.link(values, shown.groups)[1].sum())
 
     def holds(self, figure: float, limit: float) -> bool:

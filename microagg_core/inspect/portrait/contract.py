@@ -2,14 +2,18 @@
 
 It is what the operator's page draws. Every count in it is of so many records that none stands out: intervals and cells
 with fewer are joined with their neighbours or left out, and no edge of one is the value of a record, least of all the
-smallest or the greatest.
+smallest or the greatest. Only what summaries count may be of few, and then pages do not say of how many.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from microagg_core.inspect.edits import EditCount
 from microagg_core.plain import PlainGaps, PlainNumber
+
+#: Of records, below which the quantiles of a summary are.
+PERCENTS = (5, 25, 50, 75, 95)
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,38 @@ class Distribution:
     scale: str = "linear"
     #: Where each interval is that of one common value: these, as a person reads them; else empty.
     values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Records of which something holds, as they came and as they are released."""
+
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """A quantile of the input, and how far from it the true one is at most; of dates, a day, a month or a year."""
+
+    value: float | str
+    within: float = 0.0
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One quasi-identifier in figures, of the records that have a value."""
+
+    column: str
+    #: Days for dates, seconds for timestamps, whose quantiles are texts; None for the column's own.
+    unit: str | None
+    records: int
+    #: Those that have a zero, and those that have one of the five most frequent other values; None for dates.
+    zeros: Counted | None
+    heaps: Counted | None
+    #: The quantiles at PERCENTS; None where it would be a value of few records.
+    before: tuple[Quantile | None, ...]
+    after: tuple[float | str, ...]
 
 
 @dataclass(frozen=True)
@@ -120,4 +156,7 @@ class Portrait:
     regressions: tuple[Regression, ...] = ()
     #: What is not shown, and why, a sentence each.
     left_out: tuple[str, ...] = ()
+    summaries: tuple[Summary, ...] = ()
+    #: What the spec's rules between columns count, by rule.
+    edits: dict[str, EditCount] = field(default_factory=dict)
     weighted: WeightedTotals | None = None

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.data.kinds.contract import Claim
-from microagg_core.data.kinds.registry import kind_for, kind_of
+from microagg_core.data.kinds.registry import kind_of, number_kind_for
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.group.metrics.moments import standardized
 from microagg_core.group.metrics.statistics import significant
@@ -217,7 +217,7 @@ def _is_category(promise: Promise, name: str) -> bool:
         if kind.name == name:
             return Claim.MEAN_KEPT not in kind.claims
     (column,) = (column for column in promise.schema.columns if column.name == name)
-    return column.role == "blocking" or kind_for(column.type) is None
+    return column.role == "blocking" or number_kind_for(column.type) is None
 
 
 def _standardized(
@@ -256,7 +256,7 @@ def _scale(promise: Promise, name: str) -> Scale:
     if name not in names:
         return AS_IT_IS
     j = names.index(name)
-    ticks = ShownColumn(encoding.kinds[j]).ticks_before
+    ticks = encoding.kinds[j].ticks_of_value
     return (float(encoding.origins[j]) + encoding.means[j]) / ticks, encoding.deviations[j] / ticks
 
 

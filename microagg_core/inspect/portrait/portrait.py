@@ -22,6 +22,7 @@ from microagg_core.inspect.portrait.contract import Correlations, Portrait
 from microagg_core.inspect.portrait.models import NO_RECORDS, AnalysisSums, regressions_of, sums_of
 from microagg_core.inspect.portrait.pictures import correlations_of, distributions_of, pictures_of, telling_pairs
 from microagg_core.inspect.portrait.scales import FEWEST, DrawnColumn, ShownColumn
+from microagg_core.inspect.portrait.summaries import summaries_of
 
 #: Records that pictures are of: a share of them is off by a third of a percent at most, mostly.
 DRAWN = 100_000
@@ -129,4 +130,5 @@ def with_pictures(
         pairs=tuple(pictures_of(columns, telling_pairs(correlations), fewest)),
         correlations=correlations,
         left_out=(*portrait.left_out, *left_out),
+        summaries=tuple(summaries_of(columns, fewest)),
     )

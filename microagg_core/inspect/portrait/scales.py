@@ -82,14 +82,9 @@ class ShownColumn:
         name = self.kind.unit.name
         return name if name in _CALENDAR else None
 
-    @property
-    def ticks_before(self) -> float:
-        """Ticks of the input that make a unit; those of a release may be others."""
-        return type(self.kind)(self.kind.name, self.kind.source_type).unit.ticks
-
     def before(self, column: pa.ChunkedArray | pa.Array) -> Floats:
         ticks, missing = self.kind.ticks(column)
-        return np.where(missing, np.nan, ticks.astype(np.float64) / self.ticks_before)
+        return np.where(missing, np.nan, ticks.astype(np.float64) / self.kind.ticks_of_value)
 
     def after(self, column: pa.ChunkedArray | pa.Array) -> Floats:
         ticks, missing = self.kind.reader.ticks(column)

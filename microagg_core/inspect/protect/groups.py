@@ -20,7 +20,7 @@ from microagg_core.errors import DataError, InternalError
 from microagg_core.group.costs import EFFORTS, annealing_sweeps
 from microagg_core.group.metrics.losses import group_means, sse_of_labels
 from microagg_core.group.metrics.moments import MOST_OF_WEIGHT, Groups
-from microagg_core.group.points import AnyPoints, Points
+from microagg_core.group.points import AnyPoints
 from microagg_core.group.refine.neighbours import Records
 from microagg_core.inspect.demand import Demand
 from microagg_core.inspect.distributions import Distribution
@@ -48,6 +48,8 @@ _MOST_PAIRS = 2**19
 _NEAR, _NEAR_OF_LARGE = 24, 12
 #: Above so many records, ways that others make superfluous are not tried, and only the best is refined.
 _LARGE = 20_000
+#: A column of more categories is taken for so many numbers, by which its distances are rough; losses tell what it cost.
+_MOST_CATEGORIES = 16
 #: Records that k-first looks at for each group, besides its nearest, for each of k.
 _WALK = 8
 #: With so many more strata t-first is tried, one by one, where ties break its bound; and then by so many times more.
@@ -257,7 +259,7 @@ def _tree(points: Floats) -> Any:
 
 @dataclass(frozen=True)
 class _Block:
-    """The records in an order that depends on their values alone, and what is demanded of them."""
+    """The records in an order that depends on their values alone, as numbers, and what is demanded of them."""
 
     Z: Floats
     near: ShortInts
@@ -278,15 +280,14 @@ def protected_groups(
     They are the same array where nothing was gained. The block as one group has to hold the demands, see
     :meth:`BlockDemands.impossible`.
     """
-    X = Points.of(points).numbers()
-    n = len(X)
+    n = len(points)
     if n < 2 * k:
         whole = np.zeros(n, dtype=np.int64)
         return whole, whole
     count = min(n - 1, _NEAR_OF_LARGE if n > _LARGE else _NEAR)
-    records = Records.of(X, count)
+    records = Records.of(points, count)
     ordered = demands.taken(records.order)
-    block = _Block(np.ascontiguousarray(records.points.X), records.near(count), k, ordered, ordered.rules())
+    block = _Block(records.points.nearly_dense(_MOST_CATEGORIES), records.near(count), k, ordered, ordered.rules())
     candidates = list(ways(block.Z, records.inward(labels), k, block.demands, block.near).values())
     loss = [sse_of_labels(block.Z, groups) for groups in candidates]
     plain = candidates[int(np.argmin(loss))]
@@ -309,13 +310,12 @@ def mended_groups(points: AnyPoints, labels: Ints, k: int, demands: BlockDemands
     """
     if not demands.broken(labels).any():
         return labels
-    X = Points.of(points).numbers()
-    n = len(X)
+    n = len(points)
     if n < 2 * k:
         return np.zeros(n, dtype=np.int64)
     count = min(n - 1, _NEAR)
-    records = Records.of(X, count)
-    rules, Z = demands.taken(records.order).rules(), np.ascontiguousarray(records.points.X)
+    records = Records.of(points, count)
+    rules, Z = demands.taken(records.order).rules(), records.points.nearly_dense(_MOST_CATEGORIES)
     groups, _ = _mended(Z, records.inward(labels), rules, records.near(count))
     mended = records.outward(groups, k)
     if demands.broken(mended).any():

@@ -22,6 +22,8 @@ from microagg_core.plain import PlainFloats
 
 #: What is known is off by so many deviations: not at all, about as much as a rounded number, as an old one.
 NOISES = (0.0, 0.1, 0.5)
+#: Instead of a sum: nobody knows categories alone nearly.
+_NOT_ASKED = -1.0
 
 
 def knowledge(p: int) -> tuple[tuple[int, ...], ...]:
@@ -53,13 +55,19 @@ class Linkage(RiskMeasure[Links]):
         """Look for the records that are asked with every knowledge and every noise."""
         asked = exposure.asked
         errors = noise(asked.records, len(exposure.names), exposure.seed)
-        sums = []
+        if exposure.costs is not None:
+            errors[:, exposure.costs > 0] = 0.0  # somebody knows a category, or he does not
+        sums: list[tuple[float, float]] = []
         for attributes in knowledge(len(exposure.names)):
             columns, knows_all = list(attributes), len(attributes) == len(exposure.names)
             candidates = exposure.all_candidates if knows_all else exposure.candidates(attributes)
+            is_category = exposure.costs is not None and bool((exposure.costs[columns] > 0).all())
             for size in NOISES:
+                if size and is_category:
+                    sums.append((_NOT_ASKED, _NOT_ASKED))
+                    continue
                 near, right = candidates.link(asked.values[:, columns] + size * errors[:, columns], exposure.own)
-                sums.append((near.sum(), right.sum()))
+                sums.append((float(near.sum()), float(right.sum())))
         nearest, correct = np.array(sums).T
         chance = float(exposure.all_candidates.by_chance(exposure.own).sum())
         return Links(len(asked.rows), chance, nearest, correct)
@@ -68,6 +76,7 @@ class Linkage(RiskMeasure[Links]):
         if not total.asked:
             return {"asked": 0}
         intruders = [(known, size) for known in knowledge(len(names)) for size in NOISES]
+        asked = [of for of in zip(intruders, total.nearest, total.correct, strict=True) if of[1] >= 0]
         by_intruder = [
             {
                 "knows": [names[j] for j in known],
@@ -75,7 +84,7 @@ class Linkage(RiskMeasure[Links]):
                 "own_nearest": share(nearest, total.asked),
                 "expected_correct": share(correct, total.asked),
             }
-            for (known, size), nearest, correct in zip(intruders, total.nearest, total.correct, strict=True)
+            for (known, size), nearest, correct in asked
         ]
         first = {name: by_intruder[0][name] for name in ("own_nearest", "expected_correct")}
         return {"asked": total.asked, **first, "by_chance": share(total.chance, total.asked), "intruders": by_intruder}

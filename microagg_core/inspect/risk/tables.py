@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from microagg_core.data.kinds.encoding import Encoding
-from microagg_core.data.kinds.registry import unrounded_kind
+from microagg_core.data.kinds.encoding import QuasiIdentifiers
+from microagg_core.data.tables.hashing import one_array
+from microagg_core.data.tables.types import plain
 from microagg_core.errors import DataError, SpecError
 from microagg_core.inspect.distributions import Distribution
 from microagg_core.inspect.exposure import Exposure, expose
@@ -69,16 +70,16 @@ def exposure_of(
     if before.num_rows != after.num_rows:
         lengths = f"{before.num_rows} and {after.num_rows}"
         raise DataError(f"the tables have {lengths} records; give the same ones in one order")
-    kinds = tuple(unrounded_kind(name, before[name].type) for name in quasi_identifiers)
-    columns = [before[name] for name in quasi_identifiers]
-    ticks = [kind.ticks(column) for kind, column in zip(kinds, columns, strict=True)]
-    moments = tuple(kind.moments(values[~missing]) for kind, (values, missing) in zip(kinds, ticks, strict=True))
-    for kind in kinds:
+    columns: dict[Hashable, pa.Array] = {
+        name: one_array(before[name].unify_dictionaries()) for name in quasi_identifiers
+    }
+    encoding = QuasiIdentifiers.of(columns, may_be_missing=True).encoding
+    for kind in encoding.kinds:
         position = after.column_names.index(kind.name)
         after = after.set_column(position, kind.name, pc.cast(after[kind.name], kind.reader.source_type))
-    encoding = Encoding.from_moments(kinds, moments)
     others = {name: Distribution.of(after[name]) for name in confidential}
-    return expose(encoding, after, blocking, others, np.arange(after.num_rows), columns, seed=seed)
+    came = list(map(plain, columns.values()))
+    return expose(encoding, after, blocking, others, np.arange(after.num_rows), came, seed=seed)
 
 
 def _arrow(table: pd.DataFrame, names: Sequence[str]) -> pa.Table:

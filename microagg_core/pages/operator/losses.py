@@ -53,7 +53,7 @@ def loss_section(inputs: ReportInputs) -> PageSection:
         [worst],
         folded,
         notes=(
-            "Loss is the share of the columns’ variation, each standardized, that the means no longer have (L_SSE). "
+            "Loss is the share of the columns’ variation, each standardized, that the release no longer has (L_SSE). "
             "The bound is proved: no grouping of these blocks into groups of at least k loses less.",
         ),
     )

@@ -30,6 +30,10 @@ def records_section(inputs: ReportInputs) -> PageSection:
     joined = [(name, f"{n:,}", "merged") for name, n in plan.get("joined_values", {}).items() if n]
     columns = inputs.portrait.distributions if inputs.portrait else ()
     missing = [(of.column, f"{of.missing:,}", "missing, before and after") for of in columns if of.missing]
+    if inputs.manifest.missing == "blank":
+        what = ("missing as they came", "blanked, so that k records lack the same")
+        cells = ((name, list(zip(counts, what, strict=True))) for name, counts in plan.get("blanked", {}).items())
+        missing = [(name, f"{n:,}", words) for name, pairs in cells for n, words in pairs if n]
     return PageSection(
         "records",
         "Merged, withheld, cut",

@@ -13,6 +13,7 @@ from microagg_core.pages.operator.risks import larger_k_section, larger_k_words,
 from microagg_core.pages.operator.shapes import (
     correlations_section,
     distributions_section,
+    edits_section,
     pairs_section,
     regressions_section,
 )
@@ -26,6 +27,7 @@ _SECTIONS = (
     pairs_section,
     correlations_section,
     regressions_section,
+    edits_section,
     loss_section,
     weights_section,
     sizes_section,
@@ -36,7 +38,7 @@ _SECTIONS = (
     digests_section,
 )
 #: Sections on the records alone that the release grouped.
-_OF_GROUPED = {"distributions", "pairs", "correlations", "analyses", "loss", "weights"}
+_OF_GROUPED = {"distributions", "pairs", "correlations", "analyses", "edits", "loss", "weights"}
 #: Sentences on risk in an answer.
 _WORST = 2
 
@@ -123,12 +125,19 @@ def answers(inputs: ReportInputs) -> tuple[tuple[str, Iterable[str], str, str], 
     )
 
 
+def _stands(inputs: ReportInputs) -> str:
+    stands = dict.fromkeys(c.stands for c in inputs.manifest.columns if c.role == "quasi_identifier")
+    words = [f"{word}s" for word in stands]
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
 def _may(inputs: ReportInputs) -> Iterable[str]:
     k, n = inputs.manifest.k, len(remarks(inputs))
     who = "records" if inputs.manifest.unit == "row" else "units, people or firms"
     gate = (
         f"The gate lets it pass: its {len(inputs.checks)} checks found every combination of quasi-identifiers, "
-        f"replaced by means of groups, and blocking values with at least k = {k} {who}; other values are as they came."
+        f"replaced by {_stands(inputs)} of groups, and blocking values with at least k = {k} {who}; other values are "
+        "as they came."
     )
     if not all(check["passed"] for check in inputs.checks):
         gate = "No: a check of the gate failed."

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 #: What stands in a column of figures.
-_FIGURE: Final = re.compile(r"[-–]?[\d.,e+-]*(?: ?[%a-zA-Z]{1,4})*(?: ± [\d.]+ %)?")
+_FIGURE: Final = re.compile(r"[-–]?[\d.,e+-]*(?: ?[%a-zA-Z]{1,4})*(?: ± [\d.,e+-]+(?: %)?)?")
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,19 @@ from itertools import pairwise
 import numpy as np
 
 from microagg_core.arrays import Floats
+from microagg_core.data.kinds.metric import metric_words
 from microagg_core.group.metrics.statistics import readable
-from microagg_core.inspect.portrait.contract import Distribution, Pair, Portrait, Regression
+from microagg_core.inspect.portrait.contract import (
+    PERCENTS,
+    Counted,
+    Distribution,
+    Pair,
+    Portrait,
+    Quantile,
+    Regression,
+    Summary,
+)
+from microagg_core.inspect.portrait.portrait import fewest_records
 from microagg_core.pages.operator.charts import correlation_chart, distribution_chart, fits_chart, pair_chart
 from microagg_core.pages.operator.inputs import ReportInputs
 from microagg_core.pages.operator.parts import PageChart, PageSection, PageTable
@@ -47,10 +58,14 @@ def distributions_section(inputs: ReportInputs) -> PageSection:
         title,
         (_headline(ordered), _drawn(portrait)),
         [_distribution(column) for column in ordered],
+        [_shares_table(portrait.summaries, fewest_records(inputs.manifest.k)), _quantiles_table(portrait.summaries)],
         notes=(
             "An area is the records as they came, the line those that are released. Where intervals are of different "
             "widths, the area counts and not the height. The outermost intervals are open: no least and no greatest "
             "value can be read from them.",
+            "Frequent values are the five that most records have, but zero; before and after they may be others. "
+            "Quantiles before are told as far as many records have them in common.",
+            *_counted_words(inputs),
             *_left_out(portrait),
         ),
         legend="areas",
@@ -86,7 +101,7 @@ def _headline(ordered: Sequence[Distribution]) -> str:
 def _distribution(column: Distribution) -> PageChart:
     share = moved_share(column)
     word = "is kept" if share < _ALIKE else "is mostly kept" if share < _CHANGED else "changed"
-    missing = f" {column.missing:,} records have no value, before and after." if column.missing else ""
+    missing = f" {column.missing:,} records have no released value." if column.missing else ""
     says = f"The shape {word}: {percent_in_words(share)} of records would have to lie elsewhere.{missing}"
     unit = f" ({column.unit})" if column.unit and column.unit != "the column's" else ""
     rows = zip(column.values or _intervals(column.edge_words), column.before, column.after, strict=False)
@@ -94,6 +109,49 @@ def _distribution(column: Distribution) -> PageChart:
     table = PageTable(f"{column.column}{unit}: records in each interval", cells)
     label = f"Distribution of {column.column} before and after. {says}"
     return PageChart(column.column, distribution_chart(label, column), says, table)
+
+
+def _shares_table(summaries: Sequence[Summary], fewest: int) -> PageTable | None:
+    rows = []
+    for summary in summaries:
+        if summary.zeros is not None and summary.heaps is not None:
+            cells = [_counted(of, summary.records, fewest) for of in (summary.zeros, summary.heaps)]
+            rows.append((summary.column, *cells[0], *cells[1]))
+    head = ("column", "zeros before", "zeros after", "frequent values before", "frequent values after")
+    return PageTable("Shares of zeros, and of round or other frequent values", [head, *rows]) if rows else None
+
+
+def _counted_words(inputs: ReportInputs) -> list[str]:
+    """Say how columns counted when groups were made, where not by their values."""
+    metric = (inputs.manifest.metric or {}).items()
+    ways = ((name, metric_words(of.scale, of.top, of.zeros)) for name, of in metric)
+    return [f"How ‘{name}’ counted when groups were made: {words}." for name, words in ways]
+
+
+def _counted(of: Counted, records: int, fewest: int) -> tuple[str, str]:
+    """Write shares before and after; none that is of few records before, or of all but few.
+
+    >>> _counted(Counted(4, 0), 100, 10), _counted(Counted(0, 50), 100, 10)
+    (('–', '0 %'), ('0 %', '50 %'))
+    """
+    is_told = of.before in (0, records) or fewest <= of.before <= records - fewest
+    return percent_in_words(of.before / records if is_told else None), percent_in_words(of.after / records)
+
+
+def _quantiles_table(summaries: Sequence[Summary]) -> PageTable | None:
+    rows: list[tuple[str, ...]] = []
+    for summary in summaries:
+        rows.append((f"{summary.column}, before", *(_quantile(of) for of in summary.before)))
+        rows.append((f"{summary.column}, after", *(_quantile(Quantile(of)) for of in summary.after)))
+    head = ("column", *(f"{percent} %" for percent in PERCENTS))
+    return PageTable("Quantiles", [head, *rows]) if rows else None
+
+
+def _quantile(of: Quantile | None) -> str:
+    if of is None:
+        return NONE
+    words = of.value if isinstance(of.value, str) else readable(of.value)
+    return f"{words} ± {readable(of.within)}" if of.within else words
 
 
 def _intervals(words: Sequence[str]) -> list[str]:
@@ -219,6 +277,30 @@ def regressions_section(inputs: ReportInputs) -> PageSection:
             "side, on the scale of the term’s own error before.",
         ),
         legend="lines",
+    )
+
+
+def edits_section(inputs: ReportInputs) -> PageSection | None:
+    """Show how often the spec's rules between columns are broken; nothing where there are none."""
+    edits = inputs.portrait.edits if inputs.portrait else {}
+    if not edits:
+        return None
+    worse = [f"{count.in_words(rule)}." for rule, count in edits.items() if count.is_worse]
+    rows = [
+        (rule, f"{count.after.compared:,}", f"{count.before.broken:,}", f"{count.after.broken:,}")
+        for rule, count in edits.items()
+    ]
+    return PageSection(
+        "edits",
+        "Rules between columns, before and after",
+        worse or ("No rule is broken more often than it was.",),
+        tables=[
+            PageTable("Records that break a rule", [("rule", "records with both values", "before", "after"), *rows])
+        ],
+        notes=(
+            "A rule by <= or >= between quasi-identifiers, or one and a number, holds of a group’s means, but for "
+            "rounding, where it holds of all its records; beside a column that is released as it came it need not.",
+        ),
     )
 
 

@@ -223,7 +223,7 @@ def _package_field(manifest: Manifest, column: ColumnEntry) -> dict[str, Any]:
     }
     if column.role == "quasi_identifier":
         rounded = f"; {rounding_words(column, manifest.rounding.get(column.name))}" if column.is_mean else ""
-        stands = "mean of a" if column.is_mean else "one value for a"
+        stands = f"{column.stands} {'for' if column.stands == 'one value' else 'of'} a"
         field["masking"] = f"{stands} group of at least {manifest.k}{rounded}"
     if column.role == "weight":
         field["masking"] = f"mean weight of a group of at least {manifest.k}"
@@ -231,10 +231,11 @@ def _package_field(manifest: Manifest, column: ColumnEntry) -> dict[str, Any]:
 
 
 _NAMESPACE = "ddi:codebook:2_5"
+_AGGREGATED = {"mean": "average", "weighted mean": "average", "most frequent value": "mode", "lower median": "median"}
 _MASKED = {
-    "quasi_identifier": "Microaggregated: each value is the mean of a group of at least {k} {units}; {rounding}.",
+    "quasi_identifier": "Microaggregated: each value is the {stands} of a group of at least {k} {units}; {rounding}.",
     "weight": "Microaggregated: each value is the mean weight of a group of at least {k} {units}.",
-    "other": "Microaggregated: all records of a group of at least {k} {units} have one value.",
+    "other": "Microaggregated: all records of a group of at least {k} {units} have one value{stands}.",
     "blocking": "Kept: groups never mix its values. Values that few share were merged, or their records withheld.",
     "confidential": "Not masked: the value is as it came.",
 }
@@ -340,7 +341,7 @@ def _variable(parent: _Element, manifest: Manifest, column: ColumnEntry, number:
         files="F1",
         intrvl="contin" if is_mean or kind.table_schema == "number" else "discrete",
         **({"measUnit": said.unit} if said.unit else {}),
-        **({"aggrMeth": "average"} if is_mean else {}),
+        **({"aggrMeth": _AGGREGATED[column.stands]} if column.stands in _AGGREGATED else {}),
     )
     node.with_child("labl", said.label or column.name)
     _moments(node, manifest, column)
@@ -348,7 +349,10 @@ def _variable(parent: _Element, manifest: Manifest, column: ColumnEntry, number:
         node.with_child("txt", part)
     node.with_child("varFormat", column.type, type=kind.ddi, schema="other", category=kind.ddi_category)
     words = _MASKED["other" if column.role == "quasi_identifier" and not is_mean else column.role].format(
-        k=manifest.k, units=units_word(manifest), rounding=rounding_words(column, manifest.rounding.get(column.name))
+        k=manifest.k,
+        units=units_word(manifest),
+        rounding=rounding_words(column, manifest.rounding.get(column.name)),
+        stands=f", its {column.stands}" if column.is_category else column.stands if is_mean else "",
     )
     node.with_child("notes", words, type="disclosure control")
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from microagg_core.data.kinds.metric import metric_words
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.figures import AttributeFigures, CorrelationChange, Figures
-from microagg_core.release.manifest import ColumnEntry, Manifest
+from microagg_core.group.metrics.statistics import readable
+from microagg_core.release.manifest import ColumnEntry, EditEntry, Manifest
 from microagg_core.release.pages.document import (
     Block,
     Name,
@@ -17,7 +21,7 @@ from microagg_core.release.pages.document import (
     listed,
     paragraph,
 )
-from microagg_core.release.pages.words import deviation_words, in_role, mean_words, units_word
+from microagg_core.release.pages.words import deviation_words, in_role, mean_words, units_word, variation_word
 
 #: More names than these in one sentence nobody reads; the table of columns has them all.
 _MOST_NAMED = 12
@@ -51,12 +55,14 @@ def _grouped(manifest: Manifest) -> list[Block]:
             " of a person or firm from elsewhere, and look for the record that has them. So records",
             *within,
             f" were put into groups of at least {manifest.k} {units_word(manifest)} that are as alike as possible, and "
-            f"each of these values was replaced by {_replacement(quasi, bool(weight))} (microaggregation). All records "
-            "of a group look the same in them.",
+            "each of these values was replaced by ",
+            *_replacement(quasi),
+            " (microaggregation). All records of a group look the same in them.",
         ),
         *(paragraph(Name(column.name), _WEIGHT) for column in weight),
         bullets(*_details(manifest, several=len(quasi) > 1)),
         *([_rounding_table(manifest, means)] if (means := averaged(manifest)) else ()),
+        *([_blanked_table(manifest)] if manifest.blanked else ()),
     ]
 
 
@@ -71,21 +77,72 @@ _WEIGHT = (
 )
 
 
-def _replacement(quasi: tuple[ColumnEntry, ...], is_weighted: bool) -> str:
+def _replacement(quasi: tuple[ColumnEntry, ...]) -> Text:
     if all(column.is_mean for column in quasi):
-        return "the weighted mean of its group" if is_weighted else "the mean of its group"
-    return "one that stands for its group: its mean or, where there is none, what its kind releases"
+        return (f"the {quasi[0].stands} of its group",)
+    if not all(column.is_mean or column.is_category for column in quasi):
+        return ("one that stands for its group: its mean or, where there is none, what its kind releases",)
+    said: list[Text] = []
+    for stands in dict.fromkeys(column.stands for column in quasi):
+        own = tuple(column for column in quasi if column.stands == stands)
+        said.append((f"the {stands}", *((" of ", *names(own)) if len(own) < len(quasi) else ())))
+    *others, last = said
+    joined = [word for text in others for word in (*text, ", ")]
+    return (*joined[:-1], *((" and ",) if others else ()), *last, " in its group")
 
 
 def _details(manifest: Manifest, *, several: bool) -> list[Text]:
     said: list[Text] = [("Groups: ", *_algorithm(manifest))]
     if several:
-        said.append(("Numbers are put on one scale first, so that each column counts as much as the others.",))
+        said.append(_scale(in_role(manifest, "quasi_identifier")))
+    for name, of in (manifest.metric or {}).items():
+        not_coded = " Released values are means of values all the same: none is top-coded." if of.top else ""
+        words = f" counted when groups were made: {metric_words(of.scale, of.top, of.zeros)}.{not_coded}"
+        said.append(("How ", Name(name), words))
     if manifest.missing == "separate":
         said.append(("A missing value stays missing; records that lack the same columns were grouped together.",))
+    elif manifest.missing == "blank":
+        said.append((_BLANKED.format(k=manifest.k, units=units_word(manifest)),))
     if manifest.reproducible:
         return [*said, ("The same data, settings and seed give the same release, to the byte.",)]
     return [*said, ("The same data and settings give other groups each time: how good they are depended on time.",)]
+
+
+def _blanked_names(manifest: Manifest) -> list[str]:
+    """Columns of which some values are blanked, as far as that is told."""
+    return [name for name, entry in (manifest.blanked or {}).items() if entry.blanked != 0]
+
+
+_BLANKED = (
+    "A missing value stays missing, and records that lack the same columns were grouped together. Where fewer than {k} "
+    "{units} lack the same, values of others were blanked, so that at least {k} do: a value that is missing here may "
+    "have been known."
+)
+
+
+def _blanked_table(manifest: Manifest) -> Rows:
+    """Say by column how many values were missing, and how many are blanked."""
+    few = f"not told, as one of the two is below {manifest.k}"
+    counted = {name: (entry.missing, entry.blanked) for name, entry in (manifest.blanked or {}).items()}
+    told = {name: [few if n is None else f"{n:,}" for n in numbers] for name, numbers in counted.items()}
+    rows = tuple(((Name(name),), (missing,), (blanked,)) for name, (missing, blanked) in told.items())
+    head = ("column", "came without a value", "blanked")
+    return Rows("Missing values", head, rows, numeric=frozenset({1, 2}))
+
+
+def _scale(quasi: tuple[ColumnEntry, ...]) -> Text:
+    what = "Columns" if any(column.is_category for column in quasi) else "Numbers"
+    how = {
+        "numbers by how far apart they are": any(column.is_mean for column in quasi),
+        "ordered categories by their ranks": any(column.is_ranked for column in quasi),
+        "other categories by whether they are equal": any(c.is_category and not c.is_ranked for c in quasi),
+    }
+    compared = (
+        f" Compared are {', '.join(words for words, is_so in how.items() if is_so)}." if what == "Columns" else ""
+    )
+    more = [word for c in quasi if c.importance for word in (", ", Name(c.name), f" {c.importance:g} times")]
+    counts = (", but for those that count more or less: ", *more[1:], ".") if more else (".",)
+    return (f"{what} are put on one scale first, so that each column counts as much as the others", *counts, compared)
 
 
 def _algorithm(manifest: Manifest) -> Text:
@@ -217,8 +274,10 @@ def uses_section(manifest: Manifest) -> Section:
         bullets(*_misleads(manifest)),
     ]
     quasi = in_role(manifest, "quasi_identifier")
-    if manifest.losses.attributes:
-        blocks.append(_variances(manifest, quasi))
+    if manifest.losses.attributes and (means := tuple(c for c in quasi if not c.is_category)):
+        blocks.append(_variances(manifest, means))
+    if manifest.edits:
+        blocks.append(_edits(manifest.edits))
     return Section("uses", "What may be computed, and what may not", tuple(blocks))
 
 
@@ -249,7 +308,7 @@ def _holds(manifest: Manifest) -> list[Text]:
         )
     elif means:
         carried = _CARRIED if _is_later(manifest) else ""
-        kept = f": they are kept, up to rounding{lacking}.{carried}"
+        kept = f": they are kept, up to rounding{lacking}{_without_blanked(manifest)}.{carried}"
         held.append(("Counts, sums and means of ", *means, " over all records", *within, kept))
     if blocking:
         held.append(("How many records have which values of ", *blocking, f": they are counted as they came{lacking}."))
@@ -260,6 +319,14 @@ def _holds(manifest: Manifest) -> list[Text]:
         if means:
             held.append(("Slopes of a linear model that explains ", *confidential, " by ", *means, _SLOPES))
     return held
+
+
+def _without_blanked(manifest: Manifest) -> str:
+    if manifest.missing != "blank" or (manifest.blanked is not None and not _blanked_names(manifest)):
+        return ""
+    return (
+        ", and for the values that are blanked" if manifest.suppressed != 0 else ", but for the values that are blanked"
+    )
 
 
 _CARRIED = " Groups that were released before have the means that they had then."
@@ -279,8 +346,10 @@ def _misleads(manifest: Manifest) -> list[Text]:
         wrong.append((*unweighted, ": groups have weighted means, so that only weighted figures are kept."))
     if others := tuple(c for c in in_role(manifest, "quasi_identifier") if not c.is_mean):
         wrong.append(("How many records have which values of ", *names(others), ": all of a group have one."))
-    if change is not None and several:
+    if change is not None and len(_correlated(manifest)) > 1:
         wrong.append((*correlation_sentence(manifest, change),))
+    if any(edit.broken for edit in manifest.edits or ()):
+        wrong.append(("Rules between columns, row by row: some rows break them, as counted below.",))
     what = "it is the mean of several" if not others else "it stands for several"
     wrong.append((f"A row as one person or firm: in these columns {what}. Do not link rows.",))
     return wrong
@@ -289,11 +358,17 @@ def _misleads(manifest: Manifest) -> list[Text]:
 def _misleading_means(manifest: Manifest, several: bool) -> list[Text]:
     means, blocking = few_names(manifest, "quasi_identifier"), few_names(manifest, "blocking")
     mended = _MENDED if _tells_what_is_kept(manifest) else ""
+    has_quantiles = any(of.quantiles for of in (manifest.losses.attributes or {}).values())
+    told = " Quantiles and shares of zeros of the source stand with what was lost." if has_quantiles else ""
     return [
         ("Variances and standard deviations of ", *means, f"{_VARIANCES}{mended}"),
         (
-            *("Quantiles, least and greatest values, shares above a limit, and counts of distinct values of ", *means),
-            ": means lie closer together than values do.",
+            *(
+                "Quantiles, least and greatest values, shares of zeros, shares above a limit, and counts of distinct "
+                "values of ",
+                *means,
+            ),
+            f": means lie closer together than values do.{told}",
         ),
         (
             *("Means of small subgroups, such as those above a limit of ", *means),
@@ -307,13 +382,45 @@ def _misleading_means(manifest: Manifest, several: bool) -> list[Text]:
     ]
 
 
+def _edits(edits: tuple[EditEntry, ...]) -> Rows:
+    rows = tuple(
+        (
+            (Name(edit.rule),),
+            (f"{edit.broken:,} of {edit.compared:,}",),
+            (f"{100 * edit.broken / max(1, edit.compared):.3g} %",),
+            (_share_before(edit),),
+        )
+        for edit in edits
+    )
+    head = ("rule", "rows that break it, of those with both values", "share", "share in the source")
+    return Rows("Rules between columns that groups' means may break", head, rows, frozenset({1, 2, 3}))
+
+
+def _share_before(edit: EditEntry) -> str:
+    """Say how many records broke a rule before masking, as far as it is told.
+
+    >>> _share_before(EditEntry(rule="a < b", compared=9000, broken=70, before=0.01, within=0.005))
+    '1 % (within 0.5)'
+    """
+    if edit.before is None:
+        return NOT_PUBLISHED
+    return f"{100 * edit.before:.6g} %" + (f" (within {100 * edit.within:.6g})" if edit.within else "")
+
+
 def _is_later(manifest: Manifest) -> bool:
     return manifest.series is not None and manifest.series.night > 0 and manifest.series.mode in ("atoms", "rotation")
 
 
 def correlation_sentence(manifest: Manifest, change: CorrelationChange) -> Text:
     what = "The correlation of " if change.pairs == 1 else "Correlations between "
-    return (what, *few_names(manifest, "quasi_identifier"), f" changed{correlation_words(change)}.")
+    columns = _correlated(manifest)
+    which = names(columns) if len(columns) <= _MOST_REPEATED else ("numbers",)
+    ranks = " (ordered categories by their ranks)" if any(c.is_ranked for c in columns) else ""
+    return (what, *which, f"{ranks} changed{correlation_words(change)}.")
+
+
+def _correlated(manifest: Manifest) -> tuple[ColumnEntry, ...]:
+    return tuple(column for column in manifest.columns if column.is_mean or column.is_ranked)
 
 
 def correlation_words(change: CorrelationChange) -> str:
@@ -366,7 +473,7 @@ def losses_section(manifest: Manifest) -> Section:
     if losses.correlation_change is not None:
         blocks.append(paragraph(*correlation_sentence(manifest, losses.correlation_change)))
     if losses.attributes:
-        blocks.append(_by_column(manifest, losses))
+        blocks += [*_by_column(manifest, losses), *_of_values(losses)]
     return Section("loss", "What was lost", (*blocks, *_untold(losses)))
 
 
@@ -389,6 +496,7 @@ def _total(manifest: Manifest, losses: Figures) -> list[Block]:
         return [paragraph("How much was lost is not published: it would tell of single records.")]
     quasi = in_role(manifest, "quasi_identifier")
     together = " together" if len(quasi) > 1 else ""
+    has_categories = any(column.is_category for column in quasi)
     euclid = ""
     if losses.l_e is not None:
         euclid = f" Measured by distances instead of their squares, the loss is {losses.shown('l_e')}."
@@ -396,10 +504,16 @@ def _total(manifest: Manifest, losses: Figures) -> list[Block]:
         euclid += f" Of the weighted variance it is {losses.shown('weighted.l_sse')}."
     return [
         paragraph(
-            *(f"{losses.shown('l_sse')} of the variance of ", *names(quasi)),
-            f"{together} was within groups, and is gone.{euclid}",
+            *(f"{losses.shown('l_sse')} of the {variation_word(manifest)} of ", *names(quasi)),
+            f"{together} was within groups, and is gone.{_VARIATION if has_categories else ''}{euclid}",
         )
     ]
+
+
+_VARIATION = (
+    " That is the variance of numbers, and of the ranks of ordered categories; and of other categories the chance that "
+    "two records differ."
+)
 
 
 def _bound(manifest: Manifest, losses: Figures) -> list[Block]:
@@ -417,25 +531,99 @@ def _bound(manifest: Manifest, losses: Figures) -> list[Block]:
     ]
 
 
-def _by_column(manifest: Manifest, losses: Figures) -> Rows:
-    attributes, coarser = losses.attributes or {}, losses.coarser or {}
-    rows: list[tuple[Text, ...]] = []
+def _by_column(manifest: Manifest, losses: Figures) -> list[Block]:
+    """Make a table of the columns that are numbers, and one of categories."""
+    numbers: list[tuple[Text, ...]] = []
+    categories: list[tuple[Text, ...]] = []
     for column in in_role(manifest, "quasi_identifier"):
-        of = attributes.get(column.name)
+        of = (losses.attributes or {}).get(column.name)
         if of is None:
             continue
-        within = coarser.get(f"attributes.{column.name}.l_sse")
-        off = f" (within {within:g})" if within else ""
-        lost: Share | str = NOT_PUBLISHED if of.l_sse is None else Share(of.l_sse, f"{of.l_sse:.6g} %{off}")
-        rows.append(((Name(column.name),), (lost,), (_il1s(of.il1s, coarser.get(f"attributes.{column.name}.il1s")),)))
-    head = ("column", "share of its variance that is gone", "mean distance (IL1s)")
-    return Rows("Loss of each column", head, tuple(rows), frozenset({2}))
+        text = partial(_figure, losses, column.name)
+        lost: Share | str = NOT_PUBLISHED if of.l_sse is None else Share(of.l_sse, text("l_sse", " %"))
+        if not column.is_category:
+            numbers.append(((Name(column.name),), (lost,), (text("il1s"),)))
+            continue
+        kept = "-" if of.categories is None else f"{of.categories_kept:,} of {of.categories:,}"
+        cells = (text("mismatches", " %"), text("rank_displacement" if column.is_ranked else "margins", " %"), kept)
+        categories.append(((Name(column.name),), (lost,), *((cell,) for cell in cells)))
+    tables: list[Block] = []
+    if numbers:
+        head = ("column", "share of its variance that is gone", "mean distance (IL1s)")
+        tables.append(Rows("Loss of each column", head, tuple(numbers), frozenset({2})))
+    if categories:
+        tables.append(
+            Rows("Loss of each column of categories", _OF_CATEGORIES, tuple(categories), frozenset({2, 3, 4}))
+        )
+        tables.append(paragraph(_MOVED))
+    return tables
 
 
-def _il1s(value: float | None, within: float | None) -> str:
+_OF_CATEGORIES = (
+    "column",
+    "share of its variation that is gone",
+    "records with another category",
+    "moved",
+    "categories kept",
+)
+_MOVED = (
+    "Moved is, of categories with an order, how far released ones are from records' own on average, in percent of all "
+    "ranks; of others, by how much their shares of records changed: half of the sum of all changes."
+)
+
+
+def _figure(losses: Figures, column: str, name: str, unit: str = "") -> str:
+    value = getattr((losses.attributes or {})[column], name)
+    return NOT_PUBLISHED if value is None else f"{value:.6g}{unit}{_within(losses, column, name)}"
+
+
+def _of_values(losses: Figures) -> list[Block]:
+    """Say how shares of zeros and of common values, and quantiles, changed; nothing in manifests that lack them."""
+    told = {name: of for name, of in (losses.attributes or {}).items() if of.quantiles}
+    if not told:
+        return []
+    drawn = f" Both are of {losses.drawn:,} records that were drawn." if losses.drawn else ""
+    blocks: list[Block] = [paragraph(f"{_MEANS_ARE_SMOOTH}{drawn}")]
+    if numbers := {name: of for name, of in told.items() if of.zeros is not None}:
+        fields = ("zeros_before", "zeros", "heaps_before", "heaps")
+        shares: list[tuple[Text, ...]] = [
+            ((Name(name),), *((_figure(losses, name, field, " %"),) for field in fields)) for name in numbers
+        ]
+        head: tuple[str, ...] = (
+            "column",
+            "zeros in the source",
+            "released",
+            "five most frequent others in the source",
+            "released",
+        )
+        blocks.append(Rows("Zeros, and round or other frequent values", head, tuple(shares), frozenset({1, 2, 3, 4})))
+    at = next(iter(told.values())).quantiles or {}
+    rows = [
+        (words, *((_quantile(losses, name, field, percent),) for percent in at))
+        for name in told
+        for field, words in (("quantiles_before", (Name(name), ", source")), ("quantiles", (Name(name), ", released")))
+    ]
+    head = ("column", *(f"{percent} % lie below" for percent in at))
+    return [*blocks, Rows("Quantiles", head, tuple(rows), frozenset(range(1, len(head))))]
+
+
+_MEANS_ARE_SMOOTH = (
+    "Means of groups are smoother than values: fewer are zero or round, and the outer quantiles move inwards. Of the "
+    "source, shares and quantiles are only told as far as many records have them in common."
+)
+
+
+def _quantile(losses: Figures, column: str, field: str, percent: str) -> str:
+    value = (getattr((losses.attributes or {})[column], field) or {}).get(percent)
     if value is None:
         return NOT_PUBLISHED
-    return f"{value:.6g}" + (f" (within {within:g})" if within else "")
+    words = value if isinstance(value, str) else readable(value)
+    return f"{words}{_within(losses, column, f'{field}.{percent}')}"
+
+
+def _within(losses: Figures, column: str, figure: str) -> str:
+    within = (losses.coarser or {}).get(f"attributes.{column}.{figure}")
+    return f" (within {readable(within)})" if within else ""
 
 
 def _untold(losses: Figures) -> list[Block]:
@@ -451,5 +639,5 @@ def _untold(losses: Figures) -> list[Block]:
 
 _COARSER = (
     "Some figures have fewer digits than others, and it is said how far off each may be: with all digits they "
-    "would tell of the records of one group."
+    "would tell of the records of one group, or of few."
 )

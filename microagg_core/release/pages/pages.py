@@ -40,6 +40,7 @@ from microagg_core.release.pages.words import (
     summary,
     title,
     units_word,
+    variation_word,
 )
 from microagg_core.spec.about import ColumnAbout
 
@@ -79,10 +80,10 @@ def _facts(manifest: Manifest) -> tuple[tuple[str, str], ...]:
 
 
 def _lost(manifest: Manifest) -> tuple[str, str]:
-    losses = manifest.losses
+    losses, what = manifest.losses, variation_word(manifest)
     if losses.l_sse is None:
-        return "not published", "how much of the variance is lost"
-    return f"{losses.l_sse:.3g} %", "of the variance is lost"
+        return "not published", f"how much of the {what} is lost"
+    return f"{losses.l_sse:.3g} %", f"of the {what} is lost"
 
 
 def _imprint(manifest: Manifest) -> tuple[tuple[str, Text], ...]:

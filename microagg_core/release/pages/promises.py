@@ -23,6 +23,11 @@ def promises_section(manifest: Manifest) -> Section:
         "counted as values."
     )
     promised: list[Text] = [("Every combination of ", *names(keys), shared)]
+    by_name = {column.name: column for column in manifest.columns}
+    promised += [
+        ("So is every combination of ", *names(tuple(by_name[name] for name in known)), " alone.")
+        for known in manifest.known or ()
+    ]
     promised += [_protected(name, entry) for name, entry in manifest.protect.items()]
     blocks: list[Block] = [bullets(*promised)]
     if manifest.series is not None:
@@ -51,7 +56,7 @@ def _protected(name: str, entry: ProtectEntry) -> Text:
 
 _MODES = {
     "disjoint": "in which everybody is released once, and never again",
-    "atoms": "in which those who were grouped together stay together, with the same means",
+    "atoms": "in which those who were grouped together stay together, with the same values",
     "rotation": "in which those who were grouped together stay together for a number of releases, and are never "
     "released again afterwards",
     "independent": "in which each release was grouped anew",

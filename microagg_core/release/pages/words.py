@@ -44,14 +44,19 @@ def role_words(manifest: Manifest, column: ColumnEntry) -> str:
         return "as it came"
     if column.role == "weight":
         return "mean weight of its group"
-    weighted = "weighted " if in_role(manifest, "weight") else ""
-    return f"{weighted}mean of its group" if column.is_mean else "one value for its group"
+    return f"{column.stands} {'for' if column.stands == 'one value' else 'of'} its group"
 
 
 def column_words(manifest: Manifest, column: ColumnEntry, *names: str | None) -> str:
     """Describe a column on one line: what it is called, what is said of it, and what became of its values."""
     words = (*names, said_of(manifest, column).description, role_words(manifest, column))
     return visible("; ".join(" ".join(word.split()) for word in words if word))
+
+
+def variation_word(manifest: Manifest) -> str:
+    """What losses are shares of: categories have no variance, but vary."""
+    quasi = in_role(manifest, "quasi_identifier")
+    return "variation" if any(column.is_category for column in quasi) else "variance"
 
 
 def mean_words(of: AttributeFigures, *, apart: bool | None = None) -> str:

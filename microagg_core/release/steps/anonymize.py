@@ -5,16 +5,19 @@ The released rows leave as slices for the files they belong to; block by block, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from microagg_core.arrays import Bools, Ints
-from microagg_core.blocks.masking import audit_row, block_statistics, loss_scale, run_block
+from microagg_core.arrays import Bools, Ints, UInt64s
+from microagg_core.blocks.blanking import BlankedRecords
+from microagg_core.blocks.masking import audit_row, block_statistics, loss_scale, run_block, zeros_joined
+from microagg_core.blocks.plan import PartitionBlocks
 from microagg_core.compiling import PROTECTION, compile_parts, ensure_compiled
+from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.hashing import hash_rows
 from microagg_core.data.tables.slices import RECORD
 from microagg_core.group.metrics.statistics import LossStatistics
@@ -41,13 +44,28 @@ class _Partition:
     block: Ints
     ticks: list[NDArray[Any]]
     missing: Bools
+    blocks: PartitionBlocks
 
 
 def _gathered(work: Work, planned: Planned) -> _Partition:
     table = gather_partition(work)
     block = np.asarray(table["block"]).astype(np.int64)
     ticks, missing = planned.encoding.ticks([table[f"q{j}"] for j in range(len(planned.encoding.kinds))])
-    return _Partition(table, np.asarray(table[RECORD]), block, ticks, missing)
+    blocks = load_blocks(work, planned)
+    rows = _Partition(table, np.asarray(table[RECORD]), block, ticks, missing, blocks)
+    return rows if blocks.patterns is None else _blanked(planned.encoding, rows, blocks.patterns)
+
+
+def _blanked(encoding: Encoding, rows: _Partition, patterns: UInt64s) -> _Partition:
+    """Blank cells as planned; rows are again by block and record number."""
+    first, moves = rows.blocks.first_block, rows.blocks.moves
+    made = BlankedRecords.of(encoding, rows.ticks, rows.missing, rows.block - first, patterns, moves)
+    if not moves:
+        return replace(rows, ticks=made.ticks, missing=made.missing)
+    order = np.argsort(made.stratum, kind="stable")
+    table, ticks = rows.table.take(pa.array(order)).combine_chunks(), [values[order] for values in made.ticks]
+    block, missing = made.stratum[order] + first, made.missing[order]
+    return _Partition(table, rows.records[order], block, ticks, missing, rows.blocks)
 
 
 def anonymize_partition(work: Work) -> int:
@@ -78,12 +96,15 @@ def anonymize_partition(work: Work) -> int:
         statistics.append(figures)
         if len(statistics) == _BLOCKS_AT_ONCE:
             statistics = [LossStatistics.sum_of(statistics)]
-        blocks.append(audit_row(number, outcome, figures, steady.least_stretch(scale)))
+        blocks.append(
+            audit_row(number, outcome, figures, steady.least_stretch(scale))
+            | zeros_joined(planned.encoding, ticks, missing, outcome.labels)
+        )
     # What is grouped is not needed any more, and would be held beside what is written.
     rows.ticks.clear()
     rows.table = rows.table.drop_columns([RECORD, "block"])
     ticks = [np.concatenate(of_blocks) for of_blocks in zip(*representatives, strict=True)]
-    work.send(ANONYMIZED, *_released_rows(work, planned, rows, np.concatenate(groups), ticks))
+    work.send(ANONYMIZED, *_released_rows(planned, rows, np.concatenate(groups), ticks))
     work.write(LOSSES, LossStatistics.sum_of(statistics))
     work.write(BLOCK_LINES, pa.Table.from_pylist(blocks))
     return len(rows.records)
@@ -103,14 +124,12 @@ ANONYMIZE = Step(
 )
 
 
-def _released_rows(
-    work: Work, planned: Planned, rows: _Partition, group: Ints, ticks: list[NDArray[Any]]
-) -> tuple[pa.Table, Ints]:
+def _released_rows(planned: Planned, rows: _Partition, group: Ints, ticks: list[NDArray[Any]]) -> tuple[pa.Table, Ints]:
     """Make the partition's rows as released, record number before and what came in behind; and find their files.
 
     ``group`` is that of each record, and ``ticks`` are those of each group, by quasi-identifier.
     """
-    blocks, schema = load_blocks(work, planned), planned.context.schema
+    blocks, schema = rows.blocks, planned.context.schema
     # What the records of a group have in common is made once for each group.
     of_group = np.empty(len(ticks[0]), dtype=np.int64)
     of_group[group] = np.arange(len(group))

@@ -56,17 +56,26 @@ def promise_of(planned: Planned, distributions: tuple[Distribution | None, ...] 
     context, survey = planned.context, planned.survey
     return Promise(
         schema=context.schema,
-        encoding=planned.encoding,
+        encoding=planned.encoding.of_values,
         k=context.spec.k,
         rows=survey.arrivals,
         withheld=planned.outline.withheld_rows,
+        blanked=blanked_cells(planned),
         n_parts=len(survey.rows_of_parts),
         protection=protection_of(context),
         distributions=distributions,
         risk=context.spec.risk,
         analyses=tuple(context.spec.analyses),
+        edits=context.spec.edits,
+        known=context.spec.known,
         seed=context.spec.seed,
     )
+
+
+def blanked_cells(planned: Planned) -> tuple[int, ...] | None:
+    """Count the cells of each quasi-identifier that the plan has blanked."""
+    blanked = planned.outline.blanked
+    return None if blanked is None else blanked + (0,) * (len(planned.encoding.kinds) - len(blanked))
 
 
 def expected_of(planned: Planned, promise: Promise, part: int, routes: Routes, released: Routed) -> InputBatch:
@@ -150,7 +159,7 @@ def notes_of_input(written: Pieces) -> Notes:
 def moments_of_released(parts: Notes, n_attributes: int) -> tuple[Moments, ...]:
     """Moments of the quasi-identifiers over the records that are released, from what was noted of the input."""
     moments: tuple[Moments, ...] = parts.by_key.get(Means().key, (EMPTY,) * n_attributes)
-    return moments
+    return moments[:n_attributes]
 
 
 def distributions_of(planned: Planned, parts: Notes) -> tuple[Distribution | None, ...]:

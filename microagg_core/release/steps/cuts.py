@@ -37,7 +37,6 @@ from microagg_core.release.step import JsonOutput, Output, Pieces, Step, TableOu
 from microagg_core.release.steps.sampling import SAMPLE, Drawn, uniform
 from microagg_core.release.steps.survey import Survey
 from microagg_core.release.wiring import StepsDone
-from microagg_core.spec.release import ReleaseSpec
 
 #: Records of one stratum that its cuts are grown on in a pass of their own, and of all strata together.
 _SAMPLE_ROWS, _ALL_SAMPLES = 200_000, 4_000_000
@@ -88,24 +87,32 @@ def cut_strata(
     context: Context, strata: Strata, survey: Survey, oversize: Ints, limit: int, done: StepsDone
 ) -> tuple[dict[int, Tree], dict[int, Ints]]:
     """Cuts of these strata, and the records of their leaves: exact where the sample was the whole stratum."""
-    spec, trees, leaf_rows = context.spec, dict[int, Tree](), dict[int, Ints]()
+    trees, leaf_rows, least = dict[int, Tree](), dict[int, Ints](), least_of_leaves(strata, context.spec.k)
     rate, samples = surveyed_samples(context, strata, survey, oversize, read_samples(done))
     for number in oversize.tolist():
         rows, Z = int(strata.rows[number]), samples.get(number)
         if Z is not None and (rate == 1.0 or len(Z) * limit >= _ENOUGH * rows):
-            trees[number], leaf_rows[number] = _sampled_cut(Z, rows, limit, spec.k)
+            trees[number], leaf_rows[number] = _sampled_cut(Z, rows, limit, int(least[number]))
     rest = np.array([number for number in oversize.tolist() if number not in trees], dtype=np.int64)
     if len(rest):
-        more_trees, more_rows = _cut_by_passes(spec, strata, survey, rest, limit, done)
+        more_trees, more_rows = _cut_by_passes(least, strata, survey, rest, limit, done)
         trees, leaf_rows = trees | more_trees, leaf_rows | more_rows
     return trees, leaf_rows
 
 
-def _sampled_cut(Z: Floats, rows: int, limit: int, k: int) -> tuple[Tree, Ints]:
+def least_of_leaves(strata: Strata, k: int) -> Ints:
+    """Find the least records of a leaf of each stratum: k, and those that move from its last leaf to other strata."""
+    least = np.full(len(strata.rows), k)
+    for move in strata.moves:
+        least[move.source] += move.rows
+    return least
+
+
+def _sampled_cut(Z: Floats, rows: int, limit: int, least: int) -> tuple[Tree, Ints]:
     """Cut a stratum of so many records by a sample of it; returns the records of its leaves, too."""
     whole = len(Z) == rows
     most = limit if whole else limit * len(Z) / rows * _SAMPLE_MARGIN
-    tree = grow(Z, most, k)
+    tree = grow(Z, most, least)
     return tree, _shared_out(np.bincount(route(tree, Z), minlength=count_leaves(tree)), rows)
 
 
@@ -149,7 +156,7 @@ def read_samples(done: StepsDone) -> Iterator[tuple[int, Drawn]]:
 
 
 def _cut_by_passes(
-    spec: ReleaseSpec, strata: Strata, survey: Survey, oversize: Ints, limit: int, done: StepsDone
+    least: Ints, strata: Strata, survey: Survey, oversize: Ints, limit: int, done: StepsDone
 ) -> tuple[dict[int, Tree], dict[int, Ints]]:
     budget = min(_SAMPLE_ROWS, max(1000, _ALL_SAMPLES // len(oversize)))
     rates = {int(s): min(1.0, budget / int(strata.rows[s])) for s in oversize}
@@ -161,10 +168,10 @@ def _cut_by_passes(
     for number, Z in samples.items():
         rate = len(Z) / int(strata.rows[number])
         margin = 1.0 if rates[number] == 1.0 else _SAMPLE_MARGIN
-        trees[number] = grow(Z, limit * rate * margin, max(1, int(np.ceil(spec.k * rate))))
+        trees[number] = grow(Z, limit * rate * margin, max(1, int(np.ceil(least[number] * rate))))
         if rates[number] == 1.0:
             leaf_rows[number] = np.bincount(route(trees[number], Z), minlength=count_leaves(trees[number]))
-    return _exact_leaves(spec.k, Oversize(strata.hash_seed, routes, survey, rates, trees), leaf_rows, done)
+    return _exact_leaves(least, Oversize(strata.hash_seed, routes, survey, rates, trees), leaf_rows, done)
 
 
 def _routes_to(strata: Strata, oversize: Ints) -> Routes:
@@ -174,9 +181,9 @@ def _routes_to(strata: Strata, oversize: Ints) -> Routes:
 
 
 def _exact_leaves(
-    k: int, oversize: Oversize, leaf_rows: dict[int, Ints], done: StepsDone
+    least: Ints, oversize: Oversize, leaf_rows: dict[int, Ints], done: StepsDone
 ) -> tuple[dict[int, Tree], dict[int, Ints]]:
-    """Count the leaves of sampled trees over all records, until none is below k."""
+    """Count the leaves of sampled trees over all records, until each has as many as it has to have."""
     trees, round_number = dict(oversize.trees), 0
     while any(s not in leaf_rows for s in trees):
         round_number += 1
@@ -186,10 +193,10 @@ def _exact_leaves(
         counted = Pieces(done.run, (piece for receipt in receipts for piece in receipt.pieces)).read_all(LEAF_COUNTS)
         for number in uncounted:
             rows = np.sum([np.array(part[str(number)]) for part in counted], axis=0)
-            if rows.min() >= k or count_leaves(trees[number]) == 1:
+            if rows.min() >= least[number] or count_leaves(trees[number]) == 1:
                 leaf_rows[number] = rows
             else:
-                trees[number] = give_back_small(trees[number], rows, k)
+                trees[number] = give_back_small(trees[number], rows, int(least[number]))
     return trees, leaf_rows
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Floats, Ints, UInt64s
+from microagg_core.blocks.blanking import Move
 from microagg_core.blocks.cuts import with_record_numbers
 from microagg_core.blocks.routes import Routes, hash_keys, missing_pattern
 from microagg_core.data.tables.hashing import one_array
@@ -48,6 +49,11 @@ class DrawnBlock:
     label: int
     #: Records that it stands for, but for a factor.
     weight: float
+    #: Where cells are blanked, what its records are released without; and the place of the block of which it takes the
+    #: nearest records, and how many.
+    pattern: int | None = None
+    source: int = -1
+    takes: int = 0
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,17 @@ class Draft:
         for place, block in enumerate(self.blocks):
             places.setdefault(block.stratum, []).append(place)
         return places
+
+    @property
+    def patterns(self) -> list[int] | None:
+        """What the records of each block are released without; None where that is what they lack."""
+        known = [block.pattern for block in self.blocks if block.pattern is not None]
+        return known if len(known) == len(self.blocks) else None
+
+    @property
+    def moves(self) -> list[Move]:
+        """Records that move from block to block, by their places."""
+        return [Move(block.source, place, block.takes) for place, block in enumerate(self.blocks) if block.takes]
 
 
 #: Blocks that are drawn, and the strata of their keys, draft by draft; and the rows that a part has of them.
@@ -135,7 +152,7 @@ class DrawnRows:
             strata.append(np.append(routes.stratum, -1)[routes.find(hashes[draft.hash_seed])])
         rows = np.flatnonzero((np.stack(strata) >= 0).any(axis=0))
         encoding = self._planned.encoding
-        points = encoding.standardize(encoding.offsets_of([values[rows] for values in ticks]), missing[rows])
+        points = encoding.for_cuts(encoding.offsets_of([values[rows] for values in ticks]), missing[rows])
         records = batch.records[rows]
         places = [
             _places(draft, stratum[rows], points, records)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import decimal
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -16,17 +17,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from microagg_core.blocks.masking import ZEROS_JOINED
 from microagg_core.data.kinds.contract import Claim
 from microagg_core.errors import MicroaggError, sanitized
 from microagg_core.group.bounds import Certificate, combined, gap_percent
 from microagg_core.group.metrics.figures import CertificateFigures, Figures
 from microagg_core.group.metrics.losses import percent
+from microagg_core.group.metrics.moments import Moments
 from microagg_core.group.metrics.statistics import LossStatistics, losses_of, significant
+from microagg_core.inspect.checks.edits import Edits
 from microagg_core.inspect.checks.weights import Weights
 from microagg_core.inspect.gate import Inspected, measures
 from microagg_core.inspect.portrait.contract import Portrait, WeightedTotals
-from microagg_core.inspect.portrait.portrait import Portraying, portrait_of
-from microagg_core.inspect.published import MOST_DIGITS, figures_of_few, figures_of_night, published_figures, to_digits
+from microagg_core.inspect.portrait.portrait import Portraying, fewest_records, portrait_of
+from microagg_core.inspect.published import (
+    MOST_DIGITS,
+    figures_of_few,
+    figures_of_night,
+    published_figures,
+    to_digits,
+    with_summaries,
+)
 from microagg_core.inspect.risk.labels import Labels
 from microagg_core.release.planned import Planned
 from microagg_core.release.step import Pieces
@@ -55,15 +66,22 @@ class Measured:
     risk: Risk
     blocks: pa.Table
     portrait: Portrait
-    #: What could not be portrayed, in sentences.
+    #: What could not be portrayed, and zeros that could not be grouped apart, in sentences.
     troubles: tuple[str, ...] = ()
 
 
 def measure_release(
-    planned: Planned, anonymized: Pieces, files: Inspected, carried: CarriedFiles | None = None
+    planned: Planned,
+    anonymized: Pieces,
+    files: Inspected,
+    came: Sequence[Moments],
+    carried: CarriedFiles | None = None,
 ) -> Measured:
-    """Combine what the blocks lost with what the files give away; ``carried`` are those of survivors."""
-    numbers, kinds, rows = range(planned.outline.n_partitions), planned.encoding.kinds, int(planned.outline.rows.sum())
+    """Combine what the blocks lost with what the files give away; ``carried`` are those of survivors.
+
+    ``came`` are the moments of the released records as they came.
+    """
+    spec, kinds, rows = planned.context.spec, planned.encoding.kinds, int(planned.outline.rows.sum())
     risk = combine_risk(planned, files)
 
     def of_file(arrivals: Figures) -> Figures:
@@ -72,17 +90,20 @@ def measure_release(
         moments = moments_of_released(files.whole, len(kinds))
         return figures_of_night(rows + carried.rows, kinds, moments, arrivals)
 
-    if not numbers:  # a night of a series in which no record was grouped
-        portrait = _portrait(planned, files, carried, None)
-        return Measured(of_file(figures_of_few(0)), risk, pa.table({}), *portrait)
+    if not planned.outline.n_partitions:  # a night of a series in which no record was grouped
+        return Measured(of_file(figures_of_few(0)), risk, pa.table({}), *_portrait(planned, files, carried, None))
     statistics = reduce(add, anonymized.read_all(LOSSES))
     blocks = pa.concat_tables(anonymized.read_all(BLOCK_LINES))
     n_groups = int(np.asarray(blocks["groups"]).sum())
-    moments = moments_of_released(files.arrivals, len(kinds))
+    released = moments_of_released(files.arrivals, len(kinds))
+    moments = list(zip(came, released, strict=True))
     weighed = files.arrivals.by_key.get(Weights().key) if planned.context.schema.weight is not None else None
     proved = proved_figures(statistics, blocks)
     figures = published_figures(statistics, n_groups, kinds, moments, proved, weighed)
-    return Measured(of_file(figures), risk, blocks, *_portrait(planned, files, carried, statistics))
+    portrait, troubles = _portrait(planned, files, carried, statistics)
+    if carried is None or not carried.rows:
+        figures = with_summaries(figures, portrait, spec.k, fewest_records(spec.k))
+    return Measured(of_file(figures), risk, blocks, portrait, (*troubles, *_joined_zeros(blocks, spec.k)))
 
 
 def combine_risk(planned: Planned, files: Inspected) -> Risk:
@@ -123,8 +144,10 @@ def combine_portrait(
         left_out.append("survivors are not in it: of them, the series keeps what was released, and not how they came")
     if planned.outline.withheld_rows:
         left_out.append("withheld records are not in it, neither before nor after")
+    counted = files.arrivals.by_key.get(Edits().key, ())
+    edits = {edit.rule: count for edit, count in zip(planned.context.spec.edits, counted, strict=False)}
     portrait = portrait_of(promise_of(planned), noted, statistics, left_out)
-    return replace(portrait, weighted=_weighted_totals(planned, files))
+    return replace(portrait, edits=edits, weighted=_weighted_totals(planned, files))
 
 
 def _weighted_totals(planned: Planned, files: Inspected) -> WeightedTotals | None:
@@ -139,6 +162,17 @@ def _weighted_totals(planned: Planned, files: Inspected) -> WeightedTotals | Non
     )
     loss = percent(weighed.lost, weighed.squares)
     return WeightedTotals(weight, totals, weighed.farthest, weighed.largest_share, loss)
+
+
+def _joined_zeros(blocks: pa.Table, k: int) -> list[str]:
+    """Say how many zeros that were to be grouped apart are in groups with other values."""
+    counts = {name: int(np.asarray(blocks[name]).sum()) for name in blocks.column_names if ZEROS_JOINED in name}
+    return [
+        f"{count:,} zeros of {name.removeprefix(ZEROS_JOINED)!r} are grouped with other values, as fewer than k={k} "
+        "records of their block have a zero there, or have none, among those alike in the columns before"
+        for name, count in counts.items()
+        if count
+    ]
 
 
 def proved_figures(statistics: LossStatistics, blocks: pa.Table) -> Figures:

@@ -8,12 +8,13 @@ decides about blocks is of the records that take part: in a night of a series, t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
@@ -22,20 +23,24 @@ from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.blocks.routes import missing_pattern
 from microagg_core.blocks.strata import HEAVIEST, ROWS, WEIGHT
 from microagg_core.data.formats.writing import released_format
-from microagg_core.data.kinds.contract import Kind, Ticks, Traits
+from microagg_core.data.kinds.contract import Claim, Kind, Ticks, Traits
 from microagg_core.data.kinds.encoding import Encoding
+from microagg_core.data.kinds.nominal import are_numbers
+from microagg_core.data.kinds.scales import NO_COUNTS, ColumnCounts, Scale
 from microagg_core.data.tables.hashing import hash_rows, one_array, sum_of
 from microagg_core.data.tables.ordering import as_key
 from microagg_core.data.tables.types import is_text, is_text_or_bytes
 from microagg_core.errors import DataError
-from microagg_core.group.metrics.moments import Moments, merge_all
+from microagg_core.group.metrics.moments import Moments, Origin, merge_all
+from microagg_core.group.metrics.statistics import significant
+from microagg_core.inspect.checks.known import known_cure
 from microagg_core.inspect.confidential import Confidential
 from microagg_core.inspect.disclosures import Disclosure
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.plain import from_plain, to_plain
 from microagg_core.release.context import CONTEXT, Context
 from microagg_core.release.records import MARKS, WAITED, PartBatch, file_with, records_of_part
-from microagg_core.release.step import BytesOutput, JsonOutput, Load, Pieces, Step, Work
+from microagg_core.release.step import BytesOutput, JsonOutput, Load, Pieces, Step, TableOutput, Work
 from microagg_core.release.steps.confidential import ConfidentialGathering, Gathered, merged_sketches
 from microagg_core.release.steps.keys import PART_KEYS, merge_keys, write_keys
 from microagg_core.release.steps.sampling import SAMPLE, PartSample
@@ -54,12 +59,32 @@ from microagg_core.spec.release import ReleaseSpec
 #: What is counted of an input part; and what is gathered of each confidential column, of all together, and of records
 #: that are drawn.
 STATISTICS, CONFIDENTIAL = JsonOutput("statistics", dict[str, Any]), BytesOutput("confidential")
+#: How many records have each value of the columns that have a scale, one object each.
+VALUES = TableOutput("values")
 
 _FINGERPRINT_SEED = 0x5EED
+#: More distinct whole numbers than these are no codes of categories; as many values of a batch are looked at first.
+MOST_CODES, _SOME = 20, 1000
 #: Bytes for each value of a batch (five copies), and for what is gathered of a column (a sketch and drawn records,
 #: whole from so many rows on). Measured of 3 to 300 columns: 2 MiB a column at 30,000 rows, 3.5 at 65,000, and 290 MiB
 #: with hardly a column, which is less than a worker is taken to need itself.
 _VALUE_BYTES, _COLUMN_BYTES, _COLUMN_ROWS, _SPARE_BYTES = 42, 860 * 2**10, 10_000, 48 * 2**20
+
+
+#: Values at each end of a column that are kept: a handful of records is as many at most.
+_HANDFUL = 10
+#: Records that make so much of a column's variance, and are fewer than this share of them, dominate it.
+_DOMINATED, _FEW = 0.25, 0.01
+
+
+@dataclass(frozen=True)
+class Dominated:
+    """A quasi-identifier of which a handful of records makes much of the variance."""
+
+    column: str
+    records: int
+    #: Of the variance.
+    share: float
 
 
 @dataclass(frozen=True)
@@ -76,10 +101,17 @@ class Survey:
     moments: tuple[Moments, ...]
     #: What the kind of each quasi-identifier wants to know of its values.
     traits: tuple[Traits, ...]
+    #: How many distinct whole numbers a quasi-identifier has, by name; of those alone that have few, and nothing else.
+    few_numbers: dict[str, int]
     #: What the confidential columns would disclose.
     disclosures: tuple[Disclosure, ...]
     #: What is to be said of units.
     remarks: tuple[str, ...]
+    dominated: tuple[Dominated, ...]
+    #: Of each quasi-identifier the coordinate in which it counts when groups are made; None: its values.
+    scales: tuple[Scale | None, ...]
+    #: Places of those whose zeros are grouped apart.
+    zeros_apart: tuple[int, ...]
 
     @property
     def rows(self) -> int:
@@ -98,7 +130,8 @@ class Survey:
         """Complete kinds with what is known of all values, and standardize with their moments."""
         surveyed = zip(kinds, self.traits, self.moments, strict=True)
         kinds = tuple(kind.for_input(of, moments) for kind, of, moments in surveyed)
-        return Encoding.from_moments(kinds, self.moments).steadied()
+        encoding = Encoding.from_moments(kinds, self.moments).steadied()
+        return replace(encoding, scales=self.scales, zeros_apart=self.zeros_apart)
 
     def first_record(self, part: int) -> int:
         return sum(self.rows_of_parts[:part])
@@ -163,6 +196,60 @@ def value_bytes(column: pa.ChunkedArray) -> int:
     return len(column) * max(1, int(kind.bit_width) // 8)
 
 
+def least_values(kept: Floats, values: Floats) -> Floats:
+    """Add values to the least ones of those before, in ascending order.
+
+    >>> least_values(np.array([1.0, 5.0]), np.array([3.0, 9.0])).tolist()
+    [1.0, 3.0, 5.0, 9.0]
+    """
+    if len(kept) == _HANDFUL:
+        values = values[values < kept[-1]]
+    both = np.concatenate([kept, values])
+    return np.sort(np.partition(both, _HANDFUL)[:_HANDFUL] if len(both) > _HANDFUL else both)
+
+
+def dominated_by_few(kind: Kind, ends: Floats, moments: Moments, origin: Origin, k: int) -> Dominated | None:
+    """Find whether the records farthest from the mean, k at most, make much of the variance; ``ends`` are offsets."""
+    deviation, most = moments.deviation, min(k, _HANDFUL, int(_FEW * moments.n))
+    if not deviation or Claim.MEAN_KEPT not in kind.claims:
+        return None
+    far = np.sort(np.abs(ends - moments.mean_from(origin)) / deviation)[::-1][:most]
+    shares = np.cumsum(far * far) / moments.n
+    records = int(np.searchsorted(shares, _DOMINATED)) + 1
+    return Dominated(kind.name, records, significant(float(shares[records - 1]))) if records <= len(far) else None
+
+
+def may_be_codes(kind: Kind) -> bool:
+    """Tell whether a column that is taken for a number may hold whole numbers that stand for categories."""
+    held = kind.source_type
+    return kind.declared_as == "number" and (pa.types.is_integer(held) or pa.types.is_floating(held))
+
+
+def _with_few(few: frozenset[int] | None, values: Ticks) -> frozenset[int] | None:
+    """Add values to few whole numbers; None where they are too many, or others are among them.
+
+    >>> sorted(_with_few(frozenset({9}), np.array([1.0, 2.0]))), _with_few(frozenset(), np.array([1.5]))
+    ([1, 2, 9], None)
+    """
+    for some in (values[:_SOME], values[_SOME:]):  # most columns are known by some values to be none of codes
+        if few is None:
+            break
+        numbers = pd.unique(some)
+        is_few = len(numbers) <= MOST_CODES and (numbers == np.rint(numbers)).all()
+        few = few | {int(number) for number in numbers} if is_few else None
+    return few if few is not None and len(few) <= MOST_CODES else None
+
+
+def _few_numbers(context: Context, parts: Sequence[Sequence[list[int] | None]]) -> dict[str, int]:
+    """Count the few whole numbers of all parts, by quasi-identifier."""
+    counts = {}
+    for kind, *of_parts in zip(context.kinds, *parts, strict=True):
+        few = {number for numbers in of_parts for number in numbers or ()}
+        if None not in of_parts and len(few) <= MOST_CODES:
+            counts[kind.name] = len(few)
+    return counts
+
+
 class PartSurvey:
     """What accumulates over the batches of one part."""
 
@@ -178,6 +265,13 @@ class PartSurvey:
         self.not_finite = np.zeros(p, dtype=np.int64)
         self.moments: list[list[Moments]] = [[] for _ in range(p)]
         self.traits: list[Traits] = [kind.NO_TRAITS for kind in context.kinds]
+        #: Offsets of the least values, and of the greatest with the other sign.
+        self.ends: list[list[Floats]] = [[np.zeros(0)] * 2 for _ in range(p)]
+        #: Of columns that have a scale, how many records have each value.
+        self.counted = {j: NO_COUNTS for j, metric in enumerate(context.schema.metrics) if metric is not None}
+        self.few_numbers: list[frozenset[int] | None] = [
+            frozenset() if may_be_codes(kind) else None for kind in context.kinds
+        ]
         self.keys: list[pa.Table] = []
         self.confidential = ConfidentialGathering(context)
         self.fingerprint = Fingerprint()
@@ -202,13 +296,22 @@ class PartSurvey:
         self, columns: Sequence[pa.ChunkedArray], ticks: Sequence[Ticks], missing: Bools
     ) -> None:
         for j, (kind, column, values) in enumerate(zip(self.context.kinds, columns, ticks, strict=True)):
+            refuse_broken_text(kind.name, column)
             finite = kind.finite(values)
             usable = finite & ~missing[:, j]
             there = values if usable.all() else values[usable]
             self.moments[j].append(kind.moments(there))
             self.traits[j] = kind.more_traits(self.traits[j], column, there)
-            self.not_finite[j] += len(finite) - np.count_nonzero(finite)
-            self.missing[j] += np.count_nonzero(missing[:, j])
+            self.few_numbers[j] = _with_few(self.few_numbers[j], there)
+            n_missing = np.count_nonzero(missing[:, j])
+            self.not_finite[j] += len(values) - n_missing - len(there)
+            self.missing[j] += n_missing
+            if j in self.counted:
+                self.counted[j] += ColumnCounts.of(there.astype(np.float64) / kind.ticks_of_value)
+            offsets = kind.offsets(there, self.context.rough.origins[j])
+            self.ends[j] = [
+                least_values(kept, side) for kept, side in zip(self.ends[j], (offsets, -offsets), strict=True)
+            ]
 
     def _add_keys(self, table: pa.Table, missing: Bools, waited: Bools | None, weights: Floats | None) -> None:
         columns = blocking_columns(table, self.context)
@@ -264,10 +367,14 @@ def _write_survey(work: Work, survey: PartSurvey, nameless: list[int]) -> None:
         "fingerprint": survey.fingerprint.text(),
         "moments": to_plain([merge_all(batches) for batches in survey.moments]),
         "traits": survey.traits,
+        "ends": [[np.nan_to_num(side).tolist() for side in ends] for ends in survey.ends],
+        "few_numbers": [None if few is None else sorted(few) for few in survey.few_numbers],
         "nameless": nameless,
         "text_bytes": survey.confidential.text_bytes.tolist(),
     }
     work.write(STATISTICS, statistics)
+    for j, counted in survey.counted.items():
+        work.write(VALUES, counted.to_table(j))
     if survey.keys:
         write_keys(work, merge_keys(survey.keys))
     gathered = survey.confidential.gathered()
@@ -294,7 +401,7 @@ SURVEY_PARTS = Step(
     reads_input=True,
     knows=(CONTEXT, SALT),
     same=(MARKS,),
-    writes=(STATISTICS, CONFIDENTIAL, UNIT_COLUMNS, SAMPLE),
+    writes=(STATISTICS, CONFIDENTIAL, UNIT_COLUMNS, SAMPLE, VALUES),
     sends=(PART_KEYS, DIGESTS),
 )
 
@@ -311,10 +418,14 @@ def combine_survey(spec: ReleaseSpec, surveyed: Pieces, context: Context) -> Sur
     # A marked part has tables of values even where no record came.
     filled = {i for i, n in enumerate(rows) if n} or {0}
     traits = tuple(kind.all_traits(p["traits"][j] for p in parts) for j, kind in enumerate(context.kinds))
+    _refuse_numbers_as_text(spec, context, traits)
     moments = tuple(
         kind.input_moments(traits[j], merge_all(from_plain(Moments, p["moments"][j]) for p in parts if p["arrivals"]))
         for j, kind in enumerate(context.kinds)
     )
+    gathered, n_columns = None, len(context.schema.confidential)
+    if n_columns:
+        gathered = Gathered.of_parts(n_columns, lambda i: _written(surveyed, CONFIDENTIAL, i, filled))
     return Survey(
         rows_of_parts=tuple(rows),
         arrivals_of_parts=tuple(arrivals),
@@ -323,9 +434,46 @@ def combine_survey(spec: ReleaseSpec, surveyed: Pieces, context: Context) -> Sur
         missing=tuple(int(m) for m in np.sum([p["missing"] for p in parts], axis=0)),
         moments=moments,
         traits=traits,
-        disclosures=_disclosures(context, surveyed, filled, parts),
-        remarks=_remarks(spec, surveyed, filled),
+        few_numbers=_few_numbers(context, [p["few_numbers"] for p in parts]),
+        disclosures=_disclosures(context, gathered, parts),
+        remarks=(*_remarks(spec, surveyed, filled), *_rarely_known(context, gathered)),
+        dominated=_dominated(context, moments, parts),
+        scales=_scales(context, surveyed),
+        zeros_apart=tuple(j for j, is_apart in enumerate(context.schema.zeros_apart) if is_apart),
     )
+
+
+def _refuse_numbers_as_text(spec: ReleaseSpec, context: Context, traits: Sequence[Traits]) -> None:
+    """Stop where numbers would be taken for categories: a file has them as text, and nobody said what they are."""
+    said = {quasi.name for quasi in spec.roles.quasi_identifiers if quasi.kind is not None}
+    for kind, values in zip(context.kinds, traits, strict=True):
+        if kind.declared_as == "nominal" and kind.name not in said and are_numbers([value for value, _ in values]):
+            raise DataError(
+                f"quasi-identifier {kind.name!r} is text, and most of its values are numbers or dates; give it their "
+                "type (for CSV under input.csv.types), or, if they are codes, declare it kind: nominal"
+            )
+
+
+def _scales(context: Context, surveyed: Pieces) -> tuple[Scale | None, ...]:
+    """Fit the scales to the values of all parts; of none, a column has no scale."""
+    metrics, counted = context.schema.metrics, dict[int, ColumnCounts]()
+    for _, table in surveyed.each(VALUES):
+        if table.num_rows:
+            j = table["column"][0].as_py()
+            counted[j] = counted.get(j, NO_COUNTS) + ColumnCounts.from_table(table)
+    columns = enumerate(zip(context.kinds, metrics, strict=True))
+    return tuple(
+        Scale.fitted(metric, counted[j], kind.ticks_of_value) if metric is not None and j in counted else None
+        for j, (kind, metric) in columns
+    )
+
+
+def _dominated(context: Context, moments: tuple[Moments, ...], parts: list[dict[str, Any]]) -> tuple[Dominated, ...]:
+    found = []
+    for j, (kind, of, origin) in enumerate(zip(context.kinds, moments, context.rough.origins, strict=True)):
+        least, greatest = (reduce(least_values, (np.array(p["ends"][j][i]) for p in parts)) for i in range(2))
+        found.append(dominated_by_few(kind, np.concatenate([least, -greatest]), of, origin, context.spec.k))
+    return tuple(column for column in found if column is not None)
 
 
 def _written(surveyed: Pieces, output: BytesOutput, index: int, filled: set[int]) -> list[bytes]:
@@ -340,14 +488,24 @@ def _remarks(spec: ReleaseSpec, surveyed: Pieces, filled: set[int]) -> tuple[str
     return coarser_columns(spec, [merged_sketches(of_column) for of_column in written])
 
 
-def _disclosures(
-    context: Context, surveyed: Pieces, filled: set[int], parts: list[dict[str, Any]]
-) -> tuple[Disclosure, ...]:
-    n_columns = len(context.schema.confidential)
-    if not n_columns:
+def _rarely_known(context: Context, gathered: Gathered | None) -> Iterator[str]:
+    """Say which known sets the gate would refuse for a confidential value that fewer than k records have."""
+    k, names = context.spec.k, [column.name for column in context.schema.confidential]
+    sketches = zip(names, gathered.sketches, strict=False) if gathered and context.spec.known else ()
+    rare = [name for name, sketch in sketches if sketch.table["n"].min() < k]
+    for known in context.spec.known:
+        if own := [name for name in known if name in rare]:
+            have = f"{', '.join(map(repr, own))} {'has' if len(own) == 1 else 'have'}"
+            yield (
+                f"known [{', '.join(known)}]: {have} values that fewer than k={k} records have, so the gate would stop "
+                f"the release; {known_cure(known, context.schema.grouping)}"
+            )
+
+
+def _disclosures(context: Context, gathered: Gathered | None, parts: list[dict[str, Any]]) -> tuple[Disclosure, ...]:
+    if gathered is None:
         return ()
     text_bytes = np.sum([p["text_bytes"] for p in parts], axis=0)
-    gathered = Gathered.of_parts(n_columns, lambda i: _written(surveyed, CONFIDENTIAL, i, filled))
     return disclosures_of(context, gathered, text_bytes, sum(p["rows"] for p in parts))
 
 
@@ -369,36 +527,27 @@ def _refuse_few(rows: int, k: int) -> None:
         raise DataError(f"the input has {rows} records, fewer than k={k}")
 
 
+_MISSING = ("missing values", "fill them in, or set missing: blank")
+
+
 def _any_of(what: str, kind: Kind, column: pa.ChunkedArray) -> bool:
-    """Look for a missing or an infinite value in a column of a quasi-identifier."""
+    """Look for a missing value, or one that is not usable, in a column of a quasi-identifier."""
     ticks, missing = kind.ticks(column)
-    return bool(missing.any() if what == "missing" else (~kind.finite(ticks)).any())
+    return bool(missing.any() if what == "missing" else (~(kind.finite(ticks) | missing)).any())
 
 
 def _refuse_values(spec: ReleaseSpec, context: Context, parts: list[dict[str, Any]]) -> None:
     problems = []
     for j, kind in enumerate(context.kinds):
-        for what, count_in in (("infinite", "not_finite"), ("missing", "missing")):
+        for count_in, (what, cure) in {"not_finite": kind.unusable, "missing": _MISSING}.items():
             counts = [p[count_in][j] for p in parts]
-            may_be_missing = spec.missing == "separate" and not kind.is_weight
-            if sum(counts) == 0 or (what == "missing" and may_be_missing):
+            may_be_missing = spec.missing != "error" and not kind.is_weight
+            if sum(counts) == 0 or (count_in == "missing" and may_be_missing):
                 continue
             part = context.parts[next(i for i, c in enumerate(counts) if c)]
-            of_part = partial(_any_of, what, kind)
+            of_part = partial(_any_of, count_in, kind)
             place = f"the first in {file_with(part, context, kind.name, of_part)}, part {part.number}"
-            problems.append(f"{_problem(kind, what, sum(counts))} ({place}){_cure(kind, what)}")
+            role, cure = ("weight", kind.unusable[1]) if kind.is_weight else ("quasi-identifier", cure)
+            problems.append(f"{role} {kind.name!r} has {sum(counts)} {what} ({place}); {cure}")
     if problems:
         raise DataError("\n".join(problems))
-
-
-def _problem(kind: Kind, what: str, count: int) -> str:
-    if not kind.is_weight:
-        return f"quasi-identifier {kind.name!r} has {count} {what} values"
-    are = "missing" if what == "missing" else "not above 0, or infinite"
-    return f"weight {kind.name!r} has {count} values that are {are}"
-
-
-def _cure(kind: Kind, what: str) -> str:
-    if kind.is_weight:
-        return "; every record needs a weight: correct it, or leave such records out"
-    return "; correct them" if what == "infinite" else "; fill them in, or set missing: separate"

@@ -45,6 +45,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class ColumnsOfAttack:
+    #: Those whose values are means: others are part of a group's key alone.
     quasi_identifiers: tuple[str, ...]
     blocking: tuple[str, ...]
     confidential: tuple[str, ...]

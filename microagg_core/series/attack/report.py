@@ -175,6 +175,11 @@ def _shared_columns(manifests: Sequence[Manifest], urls: Sequence[str], wanted: 
             raise SpecError(
                 f"{url} has other quasi-identifiers than {urls[0]}; attack releases with the same ones together"
             )
+    means = [column.name for column in manifests[0].columns if column.is_mean]
+    if not means:
+        raise SpecError(
+            f"{urls[0]} has no quasi-identifier that is a mean, so nothing can be solved for; attack others"
+        )
     confidential = _shared(manifests, "confidential")
     missing = [name for name in wanted if name not in confidential]
     if missing:
@@ -187,7 +192,7 @@ def _shared_columns(manifests: Sequence[Manifest], urls: Sequence[str], wanted: 
             "the releases share no confidential column of one type, so that no record can be known again; "
             "attack releases that do"
         )
-    return ColumnsOfAttack(tuple(quasi_identifiers[0]), _shared(manifests, "blocking"), tuple(wanted) or confidential)
+    return ColumnsOfAttack(tuple(means), _shared(manifests, "blocking"), tuple(wanted) or confidential)
 
 
 def _names(manifest: Manifest, role: str) -> list[str]:

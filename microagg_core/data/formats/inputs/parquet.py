@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from microagg_core.data.formats.reading import BATCH_ROWS, PART_BYTES, InputFormat, Place, Stretch, ahead
 from microagg_core.data.places import Input
+from microagg_core.data.tables.types import is_ordered, with_levels
 from microagg_core.errors import DataError
 from microagg_core.store.urls import shown
 
@@ -163,7 +164,7 @@ class Parquet(InputFormat):
             if size >= PART_BYTES or group == meta.num_row_groups - 1:
                 places.append(((start, group + 1), size))
                 start, size = group + 1, 0
-        return content.schema_arrow, places if len(places) > 1 else [((), whole)]
+        return _with_known_levels(content), places if len(places) > 1 else [((), whole)]
 
     def rows_in(self, file: BinaryIO, url: str, source: Input) -> Iterator[int]:
         yield _read(file, url).metadata.num_rows
@@ -191,6 +192,22 @@ class Parquet(InputFormat):
                 f"row groups {first} to {end - 1} of {shown(stretch.url)} cannot be read ({type(error).__name__}): "
                 "the file is damaged or changed meanwhile; write it again"
             ) from None
+
+
+def _with_known_levels(content: pa.parquet.ParquetFile) -> pa.Schema:
+    """Give no levels to ordered dictionaries that were written without their pages: nobody knows their order."""
+    schema, meta = content.schema_arrow, content.metadata
+    groups = [meta.row_group(group) for group in range(meta.num_row_groups)]
+    without = {
+        chunk.path_in_schema
+        for group in groups
+        for chunk in (group.column(j) for j in range(group.num_columns))
+        if not chunk.has_dictionary_page
+    }
+    for number, field in enumerate(schema):
+        if is_ordered(field.type) and field.name in without:
+            schema = schema.set(number, with_levels(field, ()))
+    return schema
 
 
 def _decoded_rows(group: pa.parquet.RowGroupMetaData) -> int:

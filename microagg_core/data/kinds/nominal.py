@@ -1,0 +1,109 @@
+"""Nominal categories: values that are equal or not, and a group gets the most frequent of its own.
+
+Codes are by falling frequency over the whole file, equally frequent ones by value. Of values that are equally frequent
+in a group, it gets the one that fewer records of the file have, or else the lesser code.
+
+The gate knows no groups, only classes: all records of one released combination, which may be those of several groups.
+The rule holds of a class because it holds of its groups. They all got the same value, and in none of them is another
+one more frequent, so none is in their union. Another one is as frequent in the union only where it is so in every one
+of the groups, and there the rule preferred the released value, in each by the same order of all values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from microagg_core.arrays import Bools, Floats, Ints
+from microagg_core.data.kinds.categories import CategoryKind, groups_in_order
+from microagg_core.data.kinds.contract import MODE, Claim, Declaration, Ticks, Traits
+from microagg_core.data.tables.types import is_text
+from microagg_core.group.metrics.moments import Groups, Moments, Origin, moments_of, of_codes, of_counts, offsets_from
+
+#: Numbers and dates as text, whatever marks their decimals.
+_NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*([eE][+-]?[0-9]+)?|[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}.*")
+
+
+def are_numbers(values: Sequence[str]) -> bool:
+    """Tell whether most of some texts are numbers or dates, which nobody would take for categories.
+
+    >>> are_numbers(["1.5", "-2", "n/a"]), are_numbers(["2026-11-18"]), are_numbers(["1st-4th", "HS-grad"])
+    (True, True, False)
+    """
+    return sum(_NUMBER.fullmatch(value) is not None for value in values) > len(values) / 2
+
+
+@dataclass(frozen=True)
+class NominalKind(CategoryKind):
+    """Texts, and what the spec declares nominal.
+
+    >>> kind = NominalKind("town", pa.string(), categories=("Ayr", "Bern", "Cork"), counts=(5, 5, 2))
+    >>> kind.representatives(np.array([0, 2, 1, 0, 1]), Groups.of(np.array([0, 0, 1, 1, 1]))).tolist()
+    [2, 1]
+    """
+
+    declared_as: ClassVar[str] = "nominal"
+    claims: ClassVar[frozenset[Claim]] = frozenset({Claim.VALUE_OF_GROUP, Claim.MODE_OF_GROUP})
+    released_as: ClassVar[str] = MODE
+    released_words: ClassVar[str] = "the most frequent value of the group"
+
+    @classmethod
+    def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
+        return super().takes(arrow_type, declared) or (declared.kind is None and is_text(arrow_type))
+
+    @property
+    def is_coded(self) -> bool:
+        return bool(self.categories)
+
+    def for_input(self, traits: Traits, moments: Moments) -> NominalKind:
+        ordered = sorted(traits, key=lambda pair: (-pair[1], pair[0]))
+        return replace(self, categories=tuple(v for v, _ in ordered), counts=tuple(count for _, count in ordered))
+
+    def input_moments(self, traits: Traits, moments: Moments) -> Moments:
+        return of_counts(sorted((count for _, count in traits), reverse=True))
+
+    def moments(self, ticks: Ticks) -> Moments:
+        return of_codes(ticks, len(self.categories)) if self.is_coded else moments_of(ticks)
+
+    def released_offsets(self, ticks: Ticks, origin: Origin) -> Floats:
+        return offsets_from(ticks, origin)
+
+    def share_below(self, k: int) -> float:
+        """Compute the share of records with a category that fewer than k have."""
+        return sum(count for count in self.counts if count < k) / max(sum(self.counts), 1)
+
+    @cached_property
+    def _preference(self) -> Ints:
+        """The place of each code among those that are equally frequent in a group: the rarest of the file is first."""
+        place = np.empty(len(self.counts), dtype=np.int64)
+        place[np.lexsort((np.arange(len(self.counts)), np.array(self.counts)))] = np.arange(len(self.counts))
+        return place
+
+    def representatives(self, ticks: Ticks, groups: Groups) -> Ticks:
+        group, code, count = self._counted(ticks, groups)
+        best = np.lexsort((self._preference[code], -count, group))
+        return code[best][np.flatnonzero(np.diff(group[best], prepend=-1))]
+
+    def fits(self, before: Ticks, after: Ticks, groups: Groups) -> Bools:
+        """Tell whether each group has its value as often as any other, and prefers it to those it has as often."""
+        group, code, count = self._counted(before, groups)
+        n = len(self.categories)
+        score = np.append(count * n - self._preference[code], -1)
+        most = np.maximum.reduceat(score[:-1], np.flatnonzero(np.diff(group, prepend=-1)))
+        own = groups_in_order(groups)
+        pair, released = group * n + code, own * n + after[groups.order]
+        place = np.searchsorted(pair, released)
+        place[np.append(pair, -1)[place] != released] = len(pair)
+        return np.asarray(score[place] == most[own], dtype=np.bool_)
+
+    def _counted(self, ticks: Ticks, groups: Groups) -> tuple[Ints, Ints, Ints]:
+        """Count codes by group: each group with each code that it has, both ascending, and how many records."""
+        n = max(len(self.categories), 1)
+        pair, count = np.unique(groups_in_order(groups) * n + ticks[groups.order], return_counts=True)
+        return pair // n, pair % n, count
