@@ -125,26 +125,24 @@ def microaggregate(
     progress: Callable[[Headway], object] | None = None,
     **params: Any,
 ) -> Microaggregated:
-    """Replace the quasi-identifiers of each record by the means of its group of at least k records.
+    """Replace the quasi-identifiers of each record by what stands for its group of at least k: means, mostly.
 
     The table ``df`` is a frame of pandas or Polars, a table of Arrow or what gives one, a dictionary of columns, or an
-    array, whose columns are named by their numbers and all taken where none is named; ``data`` of the result is the
-    same. Quasi-identifiers are numbers and booleans (released as float64), dates or timestamps (rounded to their unit),
-    compared at mean 0 and variance 1, or with ``standardize=False`` as they are; losses are of the standardized ones.
-    Texts are equal or not, and a group gets its most frequent one. Ordered categories (pandas' own, an Enum of Polars,
-    an ordered dictionary of Arrow) are compared by rank, and a group gets its lower median.
-    All else, and the order of records, stays. individual_ranking gives each quasi-identifier groups of its own: their
-    combinations are not k-anonymous. ``refine`` ("off", "fast", "thorough") improves groups, in so many ``threads``;
-    ``bound=True`` proves what any lose; with ``algorithm="best"`` the result's ``tried`` has all that were run.
+    array, whose columns are named by their numbers and all taken where none is named; ``data`` is the same. Numbers and
+    booleans (released as float64), dates and timestamps (rounded to their unit) are compared at mean 0 and variance 1,
+    or with ``standardize=False`` as they are; losses are of the standardized ones. Of texts, equal or not, a group gets
+    its most frequent; of ordered categories, compared by rank, its lower median. All else, and the order, stays.
+    individual_ranking gives each column groups of its own, not k-anonymous together. ``refine`` ("off", "fast",
+    "thorough") improves groups, in so many ``threads``; ``bound=True`` proves what any lose; with ``algorithm="best"``,
+    ``tried`` has all that were run.
 
     No group crosses the combinations of the columns in ``blocking``, from general to fine. Those with fewer than k
     records are, by ``undersized``, joined with neighbours ("merge": the columns become text, ``a|b`` for either),
     withheld, with others where they could be computed ("suppress"), or refused ("error"). ``missing="blank"`` groups
-    records that lack the same, and blanks cells until k do; "separate" withholds the others. The result is then that of
-    a release without rounding, unless that would cut blocks. ``random_state`` is another name for ``seed``; a generator
-    gives its next draw. ``progress`` is called every few seconds with a :class:`Headway`; what it raises ends the work.
-    ``weight`` is a column of survey weights: groups get weighted means and their mean weight, which keeps weighted
-    totals.
+    records that lack the same, and blanks cells until k do; "separate" withholds the others: as in a release without
+    rounding that cuts no blocks. ``weight`` names survey weights: groups get weighted means and their mean weight,
+    which keeps weighted totals. ``random_state`` is ``seed``; a generator gives its next draw. ``progress`` gets a
+    :class:`Headway` now and then; its error ends all.
 
     Raises:
         SpecError: a wrong argument: an unknown or repeated column, algorithm or parameter, or a k too small.

@@ -204,9 +204,10 @@ CASES: dict[str, Case] = {
     "no records": Case(3, ("no records",), table(good().slice(0, 0))),
     "CSV of nothing": Case(3, ("people.csv", "empty"), csv_file(""), {"input": CSV}),
     "fewer records than k": Case(3, ("2 records, fewer than k=3",), table(good().slice(0, 2))),
-    "text as quasi-identifier": Case(
-        3, ("quasi-identifier 'code'", "has no mean"),
-        spec={"roles": {**ROLES, "quasi_identifiers": ["x", "y", "code"], "confidential": []}},
+    "text as a number": Case(
+        3, ("quasi-identifier 'code'", "cannot be number"),
+        spec={"roles": {**ROLES, "quasi_identifiers": ["x", {"name": "code", "kind": "number"}], "drop": ["y"],
+                        "confidential": []}},
     ),
     "undeclared number in CSV": Case(
         3, (QUASI, "input.csv.types"), csv_file(as_csv(csv_rows())), {"input": {"url": "people.csv"}}
