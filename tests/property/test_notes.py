@@ -31,6 +31,8 @@ SCHEMA = FileSchema(
     tuple(Column(name, kind, role) for (name, kind), role in zip(COLUMNS.items(), ROLES, strict=True)),
     (Column("town", pa.string(), "blocking"),),
     KINDS,
+    (None,) * len(KINDS),
+    (False,) * len(KINDS),
     pa.schema(COLUMNS),
 )
 PROTECTION = Protection((Demand("note", 2, inference=0.9), Demand("income", t=0.9)), 1.0)

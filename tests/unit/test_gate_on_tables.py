@@ -38,6 +38,8 @@ SCHEMA = FileSchema(
     (Column("x", pa.int64(), "quasi_identifiers"), Column("note", pa.string(), "confidential")),
     (),
     KINDS,
+    (None,) * len(KINDS),
+    (False,) * len(KINDS),
     pa.schema({"x": pa.int64(), "note": pa.string()}),
 )
 ORIGINAL = pa.table({"x": [1, 3, 5, 7], "note": ["a", "b", "c", None]})
