@@ -140,9 +140,8 @@ def microaggregate(
     records are, by ``undersized``, joined with neighbours ("merge": the columns become text, ``a|b`` for either),
     withheld, with others where they could be computed ("suppress"), or refused ("error"). ``missing="blank"`` groups
     records that lack the same, and blanks cells until k do; "separate" withholds the others: as in a release without
-    rounding that cuts no blocks. ``weight`` names survey weights: groups get weighted means and their mean weight,
-    which keeps weighted totals. ``random_state`` is ``seed``; a generator gives its next draw. ``progress`` gets a
-    :class:`Headway` now and then; its error ends all.
+    rounding that cuts no blocks. ``weight`` names survey weights, of which totals are kept. ``random_state`` is
+    ``seed``; a generator gives its next draw. ``progress`` gets a :class:`Headway` now and then; its error ends all.
 
     Raises:
         SpecError: a wrong argument: an unknown or repeated column, algorithm or parameter, or a k too small.

@@ -110,8 +110,7 @@ def run_block(
         ticks: of records in input order.
         missing: the same for all records of a block.
         block: its number makes the block's own seed, with the spec's.
-        protect: makes the groups hold what is demanded besides k.
-        mend: does so where few groups break it, once they are refined; with ``protect`` it has nothing to do.
+        protect, mend: make groups hold what is demanded besides k, as they are refined or once they are; not both.
         proving: whether to prove how little any groups could lose; without that, the same groups come sooner.
     """
     start = cpu_seconds()
@@ -119,8 +118,7 @@ def run_block(
     if missing[0].all():  # nothing to average: the pattern in which every quasi-identifier is missing
         labels = np.zeros(len(missing), dtype=np.int64)
         certificate = NOTHING if info.certified or not proving else None
-        representatives = _representatives(encoding, ticks, labels)
-        return BlockOutcome(labels, representatives, 0.0, 0.0, False, info.name, (), certificate)
+        return BlockOutcome(labels, _representatives(encoding, ticks, labels), 0, 0, False, info.name, (), certificate)
     there, offsets = ~missing[0], encoding.offsets_of(ticks)
     Z = encoding.points(offsets, missing).columns(there)
     measured = scale.points(offsets, missing).columns(there)

@@ -101,8 +101,7 @@ def plan_strata(
     sizes = sizes_of(keys)
     codes, values = _codes(pattern, blocking)
     order = np.lexsort(codes.T[::-1])
-    codes, sizes, pattern = codes[order], sizes[order], pattern[order]
-    rows = sizes.rows
+    codes, sizes, pattern, rows = codes[order], sizes[order], pattern[order], sizes.rows[order]
     is_night = "waited" in keys.column_names
     waited = np.asarray(keys["waited"])[order] if is_night else np.zeros_like(rows)
     if rules.blanks:  # what lacks the same is not kept apart: keys are blocking values alone

@@ -222,6 +222,7 @@ class RoundingLoss:
 
     def __init__(self, encoding: Encoding, besides: Container[str] = ()) -> None:
         """Look at whole numbers, ``besides`` those that may be none."""
+        self._encoding = encoding
         kinds = enumerate(zip(encoding.kinds, encoding.origins, strict=True))
         self._columns = [
             (j, kind, finer, origin)
@@ -234,7 +235,7 @@ class RoundingLoss:
         """Add a block; of missing values both errors are 0."""
         if not self._columns:
             return
-        groups = Groups.of(outcome.labels)
+        groups = Groups.of(outcome.labels, self._encoding.weights_of(ticks))
         for sums, (j, kind, finer, origin) in zip(self._sums, self._columns, strict=True):
             came, rounded = kind.offsets(ticks[j], origin), kind.released_offsets(outcome.representatives[j], origin)
             exact = finer.released_offsets(finer.representatives(ticks[j], groups), origin)

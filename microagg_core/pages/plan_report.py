@@ -10,7 +10,7 @@ from microagg_core.arrays import Ints
 from microagg_core.blocks.cuts import count_leaves
 from microagg_core.blocks.plan import BlockPlan
 from microagg_core.blocks.strata import Strata
-from microagg_core.data.kinds.contract import Claim
+from microagg_core.data.kinds.contract import CATEGORY_RULES, Claim, Kind
 from microagg_core.data.kinds.metric import metric_words
 from microagg_core.data.kinds.nominal import NominalKind
 from microagg_core.group.algorithms import algorithms
@@ -203,7 +203,7 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
         largest=_lines(plan, few, largest),
         changed=_lines(plan, few, changed[:_CHANGED]),
         n_changed=len(changed),
-        rounding=tuple(kind.rounding_in_words() for kind in planned.encoding.kinds),
+        rounding=tuple(_rounding(kind, planned.context.schema.weight) for kind in planned.encoding.kinds),
         metric=tuple(
             f"{column.name!r}: {words}"
             for column in spec.roles.quasi_identifiers
@@ -313,6 +313,11 @@ def plan_warnings(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
             "people, households or firms, give it another role, as its values are released as labels"
         )
     return tuple(words)
+
+
+def _rounding(kind: Kind, weight: str | None) -> str:
+    is_by_weight = weight is not None and kind.applied_rule in CATEGORY_RULES
+    return f"{kind.rounding_in_words()}{', by weight' if is_by_weight else ''}"
 
 
 def _dominance_words(column: Dominated) -> str:

@@ -69,7 +69,12 @@ class _Model(BaseModel):
         return {name: value for name, value in plain(self).items() if value is not None or name not in self._said_only}
 
 
-_STANDS = {Claim.MODE_OF_GROUP: "most frequent value", Claim.MEDIAN_OF_GROUP: "lower median"}
+_STANDS = {
+    Claim.MODE_OF_GROUP: "most frequent value",
+    Claim.MEDIAN_OF_GROUP: "lower median",
+    Claim.WEIGHTED_MODE_OF_GROUP: "weighted mode",
+    Claim.WEIGHTED_MEDIAN_OF_GROUP: "lower weighted median",
+}
 
 
 class ColumnEntry(_Model):
@@ -94,7 +99,7 @@ class ColumnEntry(_Model):
 
     @property
     def is_ranked(self) -> bool:
-        return Claim.MEDIAN_OF_GROUP in (self.claims or ())
+        return not {Claim.MEDIAN_OF_GROUP, Claim.WEIGHTED_MEDIAN_OF_GROUP}.isdisjoint(self.claims or ())
 
     @property
     def is_category(self) -> bool:

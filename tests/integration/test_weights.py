@@ -187,6 +187,42 @@ def test_a_dominated_group_stops_the_release(made: Any) -> None:
     assert any("in 1 groups one record has more than half of the weight" in line for line in wrong(made, same, heavy))
 
 
+LEVELS = ["none", "some", "more", "most"]
+
+
+def test_categories_are_weighted_and_plain_ones_stop_the_release(tmp_path: Path) -> None:
+    """Of each class of the release, and of its records as they came, by pandas."""
+    rng, table = np.random.default_rng(7), sample().drop_columns(["income", "born"])
+    table = table.append_column("job", pa.array(rng.choice(list("abcdef"), table.num_rows)))
+    table = table.append_column("size", pa.array(rng.choice(LEVELS, table.num_rows)))
+    quasi = ["age", "job", {"name": "size", "kind": "ordinal", "levels": LEVELS}]
+    path = write_release(tmp_path, [table], roles={**ROLES, "quasi_identifiers": quasi}, **MEANT)
+    release = run_stages(start(path), "survey", "plan", "scatter", "anonymize")
+    assert wrong(release, same, same) == []
+    pieces = [release.written(output).pieces for output in (CANDIDATE, ORIGINS)]
+    after = pd.concat([pq.read_table(Path(release.work.url) / piece.name).to_pandas() for piece in pieces[0]])
+    came = pd.concat([read_slice(release.work.read(piece.name)).to_pandas() for piece in pieces[1]])
+    after, came = (data.reset_index(drop=True) for data in (after, came))
+    came = came.rename(columns={"q0": "age", "q1": "w", "q2": "job", "q3": "size"})
+    modes = {}
+    for _, own in came.groupby(after.groupby(["region", "age", "w", "job", "size"]).ngroup()):
+        shown, half = after.loc[own.index[0]], own["w"].sum() / 2
+        by_job, by_level = own.groupby("job")["w"].sum(), own.groupby("size")["w"].sum().reindex(LEVELS, fill_value=0)
+        assert by_job[shown["job"]] == pytest.approx(by_job.max())
+        reached = by_level.cumsum()
+        assert reached[shown["size"]] >= half * (1 - 1e-9) and reached[shown["size"]] - by_level[shown["size"]] < half
+        modes[shown["w"]] = own["job"].mode()[0]
+
+    def plain(table: pa.Table) -> pa.Table:
+        return table.set_column(
+            table.column_names.index("job"), "job", pa.array(map(modes.get, table["w"].to_pylist()))
+        )
+
+    assert any(
+        line.startswith("groups: ") and "'job' may not stand for" in line for line in wrong(release, plain, same)
+    )
+
+
 @pytest.mark.parametrize(
     ("value", "says"),
     [

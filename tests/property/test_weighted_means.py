@@ -1,7 +1,9 @@
-"""Survey weights: weighted means as a twin in fractions has them; no record has most of the weight of its group."""
+"""Survey weights: means, modes and medians as twins in fractions have them; nobody has most of a group's weight."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -14,6 +16,8 @@ from hypothesis import strategies as st
 from covering import examples
 from microagg_core.blocks.merging import Sizes, merge_undersized
 from microagg_core.blocks.strata import StrataRules, plan_strata
+from microagg_core.data.kinds.nominal import NominalKind
+from microagg_core.data.kinds.registry import broken_claim, completed, kind_of
 from microagg_core.errors import DataError
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.moments import Groups, float_means, whole_means
@@ -21,7 +25,7 @@ from microagg_core.group.points import Points
 from microagg_core.inspect.demand import Demand
 from microagg_core.inspect.distributions import Distribution, codes_of
 from microagg_core.inspect.protect.groups import BlockDemands, block_demands, mended_groups, protected_groups
-from twins.naive import weighted_means
+from twins.naive import weighted_means, weighted_median, weighted_mode
 
 WEIGHTS = st.one_of(st.floats(1e-6, 1e6), st.sampled_from([1.0, 1.0, 2.0, 1e-12, 1e12]))
 FLOATS = st.one_of(st.floats(-1e6, 1e6), st.sampled_from([0.1, -0.0, 1e300, -1e300, 1.7e308, 5e-324]))
@@ -70,6 +74,65 @@ def test_weighted_means_of_whole_numbers(rows: list[tuple[int, float, int]]) -> 
 def test_equal_weights_give_plain_means() -> None:
     values, labels = np.array([1, 2, 4, 9]), np.array([0, 0, 1, 1])
     assert whole_means(values, Groups.of(labels, np.full(4, 7.0))).as_floats(1).tolist() == [1.5, 6.5]
+
+
+LETTERS, LEVELS = list("abcd"), ("none", "some", "more", "most")
+DECIMALS = st.sampled_from([0.1, 0.1, 0.2, 0.3, 0.7, 1.4, 350.25, 12.5])
+
+
+def of_categories(letters: Any) -> st.SearchStrategy[list[tuple[Any, float, int]]]:
+    rows = st.lists(st.tuples(st.sampled_from(letters), DECIMALS, st.integers(0, 4)), min_size=1, max_size=30)
+    return rows.map(lambda drawn: [(*row[:2], sorted({r[2] for r in drawn}).index(row[2])) for row in drawn])
+
+
+@given(of_categories(LETTERS), of_categories(LEVELS))
+@examples(100)
+def test_groups_get_their_weighted_mode_or_median_and_the_gate_asks_for_it(texts: Any, sizes: Any) -> None:
+    """Of a group, and of the class of all groups that were released alike, whose order of records is another."""
+    modes = kind_of("job", pa.string()), texts, lambda *own: weighted_mode(*own, [row[0] for row in texts])
+    medians = (
+        kind_of("size", pa.string(), kind="ordinal", levels=LEVELS),
+        sizes,
+        lambda *of: weighted_median(*of, LEVELS),
+    )
+    for rough, rows, twin in (modes, medians):
+        values, drawn, labels = zip(*rows, strict=True)
+        column, weights, groups = pa.array(values), np.array(drawn), np.array(labels)
+        kind = completed(rough, column)
+        ticks = kind.ticks(column)[0]
+        released = kind.representatives(ticks, Groups.of(groups, weights))
+        for label, value in enumerate(kind.to_arrow(released).to_pylist()):
+            own = [i for i, group in enumerate(labels) if group == label]
+            assert value == twin([values[i] for i in own], [drawn[i] for i in own])
+        turned = np.arange(len(ticks))[::-1]
+        shown = released[groups][turned]
+        classes = Groups.of(np.unique(shown, return_inverse=True)[1], weights[turned])
+        assert kind.fits(ticks[turned], shown, classes).all()
+        for other in range(len(LEVELS if kind.is_ranked else set(values))):
+            fits = kind.fits(ticks, np.full(len(ticks), other), Groups.of(0 * groups, weights))
+            assert fits.all() == _may_stand(kind.is_ranked, other, ticks.tolist(), drawn)
+
+
+def _may_stand(is_ranked: bool, value: int, ticks: list[int], weights: Sequence[float]) -> bool:
+    """Tell whether no other has more weight; or whether half of the weight is reached here, and not below."""
+    below, own, whole = (
+        sum(Fraction(repr(w)) for tick, w in zip(ticks, weights, strict=True) if is_it(tick))
+        for is_it in (lambda tick: tick < value, lambda tick: tick == value, lambda tick: True)
+    )
+    if is_ranked:
+        return 2 * below < whole <= 2 * (below + own)
+    each = [sum(Fraction(repr(w)) for tick, w in zip(ticks, weights, strict=True) if tick == of) for of in set(ticks)]
+    return own == max(each)
+
+
+class Blind(NominalKind):
+    def representatives(self, ticks: Any, groups: Groups) -> Any:
+        return super().representatives(ticks, replace(groups, weights=None))
+
+
+def test_a_kind_that_does_not_weigh_is_not_used() -> None:
+    assert broken_claim(NominalKind("x", pa.string())) == ""
+    assert broken_claim(Blind("x", pa.string())) == "refuses in the gate what it released"
 
 
 def dominated(weights: Any, labels: Any) -> Any:

@@ -51,8 +51,17 @@ class Claim(StrEnum):
     MODE_OF_GROUP = "most frequent of the group"
     #: At least half of the group have the released value or a lower one, and at most half a lower one.
     MEDIAN_OF_GROUP = "median of the group"
+    #: The same, each record counted by its survey weight; no kind claims these by itself.
+    WEIGHTED_MODE_OF_GROUP = "most weight of the group"
+    WEIGHTED_MEDIAN_OF_GROUP = "weighted median of the group"
 
 
+#: What claims become where groups have survey weights.
+WEIGHTED = {
+    Claim.MEAN_KEPT: Claim.WEIGHTED_MEAN_KEPT,
+    Claim.MODE_OF_GROUP: Claim.WEIGHTED_MODE_OF_GROUP,
+    Claim.MEDIAN_OF_GROUP: Claim.WEIGHTED_MEDIAN_OF_GROUP,
+}
 #: Claims of a kind that releases the mean of a group.
 CLAIMS_OF_A_MEAN = frozenset({Claim.MEAN_KEPT, Claim.WITHIN_RANGE, Claim.ORDER_KEPT})
 

@@ -231,7 +231,14 @@ def _package_field(manifest: Manifest, column: ColumnEntry) -> dict[str, Any]:
 
 
 _NAMESPACE = "ddi:codebook:2_5"
-_AGGREGATED = {"mean": "average", "weighted mean": "average", "most frequent value": "mode", "lower median": "median"}
+_AGGREGATED = {
+    "mean": "average",
+    "weighted mean": "average",
+    "most frequent value": "mode",
+    "weighted mode": "mode",
+    "lower median": "median",
+    "lower weighted median": "median",
+}
 _MASKED = {
     "quasi_identifier": "Microaggregated: each value is the {stands} of a group of at least {k} {units}; {rounding}.",
     "weight": "Microaggregated: each value is the mean weight of a group of at least {k} {units}.",

@@ -555,7 +555,8 @@ def _by_column(manifest: Manifest, losses: Figures) -> list[Block]:
         tables.append(
             Rows("Loss of each column of categories", _OF_CATEGORIES, tuple(categories), frozenset({2, 3, 4}))
         )
-        tables.append(paragraph(_MOVED))
+        weighted = _COUNTED if in_role(manifest, "weight") else ""
+        tables.append(paragraph(f"{_MOVED}{weighted}"))
     return tables
 
 
@@ -570,6 +571,9 @@ _MOVED = (
     "Moved is, of categories with an order, how far released ones are from records' own on average, in percent of all "
     "ranks; of others, by how much their shares of records changed: half of the sum of all changes."
 )
+
+
+_COUNTED = " All of this counts records, whatever their weights."
 
 
 def _figure(losses: Figures, column: str, name: str, unit: str = "") -> str:
