@@ -25,7 +25,7 @@ import numpy as np
 
 from microagg_core.arrays import Floats
 from microagg_core.data.kinds.contract import Claim, Kind
-from microagg_core.group.metrics.figures import AttributeFigures, CorrelationChange, Figures
+from microagg_core.group.metrics.figures import AttributeFigures, CorrelationChange, Figures, WeightedFigures
 from microagg_core.group.metrics.losses import percent
 from microagg_core.group.metrics.moments import Moments
 from microagg_core.group.metrics.statistics import (
@@ -35,6 +35,7 @@ from microagg_core.group.metrics.statistics import (
     losses_of,
     significant,
 )
+from microagg_core.inspect.checks.weights import Weighed
 from microagg_core.inspect.edits import RuleCount
 from microagg_core.inspect.portrait.contract import PERCENTS, Portrait, Summary
 
@@ -171,17 +172,21 @@ def published_figures(
     kinds: Sequence[Kind],
     moments: Sequence[tuple[Moments, Moments]],
     proved: Figures,
+    weighed: Weighed | None = None,
 ) -> Figures:
     """Choose the figures that may be published of so many records and groups.
 
-    The ``moments`` of each quasi-identifier are of the released records, as they came and as they are released.
+    The ``moments`` of each quasi-identifier are of the released records, as they came and as they are released. With
+    survey weights, plain variances and correlations from before tell of the plain means of groups, and these beside the
+    weighted ones of single records: neither they nor what they follow from are published.
     """
     free = statistics.records - n_groups
     if free < _FREE_FOR_TOTALS:
         return figures_of_few(statistics.records)
     figures, why = Figures(records=statistics.records), []
     by_attribute = free >= _FREE_FOR_ATTRIBUTES
-    attributes = _attributes(statistics, kinds, moments) if by_attribute else []
+    has_variances = weighed is None
+    attributes = _attributes(statistics, kinds, moments, has_variances=has_variances) if by_attribute else []
     totals = _totals(statistics, attributes)
     bound = _bound(statistics, proved, totals)
     figures |= Figures.model_validate(_given(totals)) | _still_proved(proved, bound)
@@ -194,13 +199,38 @@ def published_figures(
         for kind, attribute in zip(kinds, attributes, strict=True):
             looked |= {f"attributes.{kind.name}.{name}": rounded for name, rounded in attribute.figures.items()}
         n_numbers = sum(not kind.is_coded for kind in kinds)
-        changes = _correlations(statistics) if n_numbers > 1 else {}
+        changes = _correlations(statistics) if n_numbers > 1 and weighed is None else {}
         if changes:
             figures |= Figures(correlation_change=_change(statistics, changes, n_numbers))
             looked |= {f"correlation_change.{name}": rounded for name, rounded in changes.items()}
     else:
         why.append("figures by attribute: the release is too small for them")
+    if weighed is not None:
+        loss = _weighted_loss(weighed)
+        looked["weighted.l_sse"] = loss
+        figures |= Figures(weighted=_weighted(weighed, kinds, loss))
     return figures | _told(looked, why)
+
+
+def _weighted_loss(weighed: Weighed) -> Rounded | None:
+    """Round the weighted loss until no group shows in it, whatever is known of the others.
+
+    A multiple of the plain loss takes all groups of one weight away from it, and may leave a single one: so the figure
+    has to hide the most that a group makes of either, without any help of others.
+    """
+    squares = weighed.squares
+    lacking = REST_OF_LARGEST * percent(weighed.largest * weighed.most_lost, squares)
+    return hiding(percent(weighed.lost, squares), lacking)
+
+
+def _weighted(weighed: Weighed, kinds: Sequence[Kind], loss: Rounded | None) -> WeightedFigures:
+    """Give the loss, and the weighted means of what is released, which its readers can compute."""
+    weights, means = weighed.weights_of_columns, dict[str, float | str]()
+    for kind, total, weight in zip(kinds, weighed.after.tolist(), weights.tolist(), strict=True):
+        if weight > 0 and Claim.MEAN_KEPT in kind.claims:
+            shown = kind.shown(total / weight)
+            means[kind.name] = shown if isinstance(shown, str) else significant(shown)
+    return WeightedFigures.model_validate({"means": means, **_given({"l_sse": loss})})
 
 
 def with_summaries(figures: Figures, portrait: Portrait, k: int, fewest: int) -> Figures:
@@ -303,7 +333,11 @@ class _Attribute:
 
 
 def _attributes(
-    statistics: LossStatistics, kinds: Sequence[Kind], moments: Sequence[tuple[Moments, Moments]]
+    statistics: LossStatistics,
+    kinds: Sequence[Kind],
+    moments: Sequence[tuple[Moments, Moments]],
+    *,
+    has_variances: bool,
 ) -> list[_Attribute]:
     before, losses, attributes = statistics.before, attribute_losses(statistics), []
     for j, (kind, own) in enumerate(zip(kinds, moments, strict=True)):
@@ -315,9 +349,10 @@ def _attributes(
         kept = None if squares.lacking else hiding(losses["variance_kept"][j], 0.0)
         is_category = kind.is_coded or kind.is_ranked
         of_categories = _categories(statistics, j, kind, *own) if is_category else {}
+        of_numbers = {"il1s": il1s, **({"variance_kept": kept} if has_variances else {})}
         attributes.append(
             _Attribute(
-                figures={"l_sse": l_sse, **(of_categories or {"il1s": il1s, "variance_kept": kept})},
+                figures={"l_sse": l_sse, **(of_categories or of_numbers)},
                 sse=_as_told(l_sse, sst / 100.0, squares),
                 absolute=None if is_category else _as_told(il1s, to_sum, differences),
                 is_dominated=squares.lacking > 0,
@@ -374,7 +409,7 @@ def _generalized(kind: Kind, after: Moments) -> dict[str, float]:
 
 
 def _moments(kind: Kind, after: Moments) -> AttributeFigures:
-    if Claim.MEAN_KEPT not in kind.claims:
+    if Claim.MEAN_KEPT not in kind.claims:  # a weight's moments are those of its logarithm
         return AttributeFigures(unit=kind.unit.name)
     return AttributeFigures(
         unit=kind.unit.name,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from microagg_core.data.formats.writing import released_format
-from microagg_core.data.kinds.contract import CLAIMS_OF_A_MEAN
+from microagg_core.data.kinds.contract import CLAIMS_OF_A_MEAN, WEIGHTED, Claim, Kind
 from microagg_core.data.places import filled_in
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.figures import Figures
@@ -36,7 +36,7 @@ from microagg_core.spec.release import ReleaseSpec, TimeBudget
 from microagg_core.store.layout import ReleaseLayout, revision_name
 from microagg_core.store.objects import Store
 
-_ROLE_OF = {"quasi_identifiers": "quasi_identifier", "blocking": "blocking", "confidential": "confidential"}
+_ROLE_OF = {"quasi_identifiers": "quasi_identifier"}
 
 
 def release_id(spec: ReleaseSpec, now: datetime.datetime, given: str | None = None) -> str:
@@ -85,10 +85,7 @@ def release_facts(
     How many are withheld is the operator's to know; of a later night of a series, in which rows are carried, not even
     whether any are; and of a rule between columns not how many broke it before, as of carried rows nobody knows.
     """
-    spec, schema, outline = planned.context.spec, planned.context.schema, planned.outline
-    other = (kind for kind in planned.encoding.kinds if kind.claims != CLAIMS_OF_A_MEAN)
-    claims = {kind.name: tuple(sorted(kind.claims)) for kind in other}
-    importance = {kind.name: kind.importance for kind in planned.encoding.kinds if kind.importance != 1.0}
+    spec, outline = planned.context.spec, planned.outline
     return ReleaseFacts(
         name=spec.name,
         id=identity,
@@ -97,16 +94,7 @@ def release_facts(
         unit="row" if spec.unit == "row" else "units",
         rows=int(outline.rows.sum()) + (carried.rows if carried else 0),
         suppressed=None if carried else "at least k" if outline.suppressed_rows else 0,
-        columns=tuple(
-            ColumnEntry(
-                name=c.name,
-                type=str(t),
-                role=_ROLE_OF[c.role],  # type: ignore[arg-type]
-                claims=claims.get(c.name),
-                importance=importance.get(c.name),
-            )
-            for c, t in zip(schema.released, schema.released_schema.types, strict=True)
-        ),
+        columns=_columns(planned),
         about=spec.about,
         **released_format(spec.output).in_manifest(),
         algorithm=AlgorithmEntry(
@@ -136,6 +124,28 @@ def release_facts(
         checks=tuple(checks),
         software=software(),
     )
+
+
+def _columns(planned: Planned) -> tuple[ColumnEntry, ...]:
+    schema = planned.context.schema
+    promised = {kind.name: _claims(kind, schema.weight is not None) for kind in planned.encoding.kinds}
+    claims = {name: tuple(sorted(of)) for name, of in promised.items() if of != CLAIMS_OF_A_MEAN}
+    importance = {kind.name: kind.importance for kind in planned.encoding.kinds if kind.importance != 1.0}
+    return tuple(
+        ColumnEntry(
+            name=c.name,
+            type=str(t),
+            role=_ROLE_OF.get(c.role, c.role),  # type: ignore[arg-type]
+            claims=claims.get(c.name),
+            importance=importance.get(c.name),
+        )
+        for c, t in zip(schema.released, schema.released_schema.types, strict=True)
+    )
+
+
+def _claims(kind: Kind, is_weighted: bool) -> frozenset[Claim]:
+    """What holds of a released column: with weights it is the weighted mean that is kept."""
+    return frozenset(WEIGHTED.get(claim, claim) for claim in kind.claims) if is_weighted else kind.claims
 
 
 def _edit_entries(spec: ReleaseSpec, files: Inspected, carried: CarriedFiles | None) -> tuple[EditEntry, ...]:
