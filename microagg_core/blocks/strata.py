@@ -136,9 +136,8 @@ def plan_strata(
             "use a smaller k, fewer blocking columns, or undersized: merge"
         )
     form: LabelForm = rules.labels if rules.undersized == "merge" else "exact"
-    exact = np.searchsorted(places, depth)
-    told = (form, released_types, rules.hierarchies)
-    label_ids, labels = label_strata(key_codes[:, places], values, merged, exact, keep, *told)
+    told = (np.searchsorted(places, depth), keep, form, released_types, rules.hierarchies)
+    label_ids, labels = label_strata(key_codes[:, places], values, merged, *told)
     blanked = blank_few(counted, keep, k, () if is_night else levels) if rules.blanks else None
     made = blanked or ReleasedPatterns.as_they_are(counted)
     strata = _ordered([b.take(pa.array(order)) for b in blocking], counted, made, keep, label_ids, labels)

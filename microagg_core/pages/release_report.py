@@ -174,6 +174,7 @@ def attribute_table(losses: Figures) -> list[tuple[str, ...]]:
     """
     attributes = losses.attributes or {}
     has_categories = any("mismatches" in a.model_fields_set or a.categories for a in attributes.values())
+    has_parents = any(a.generalized is not None for a in attributes.values())
     rows = [
         (
             name,
@@ -183,11 +184,13 @@ def attribute_table(losses: Figures) -> list[tuple[str, ...]]:
             _shown(None if a.variance is None else readable(math.sqrt(a.variance)), _WRITTEN.get(a.unit, f" {a.unit}")),
             _shown(a.variance_kept, " %"),
             *((_shown(a.mismatches, " %"), _kept(a)) if has_categories else ()),
+            *((_shown(a.generalized, " %"), _shown(a.generality, " %")) if has_parents else ()),
         )
         for name, a in attributes.items()
     ]
     more = ("changed", "categories kept") if has_categories else ()
-    return [("quasi-identifier", "L_SSE", "IL1s", "mean", "deviation", "variance kept", *more), *rows]
+    above = ("generalized", "generality") if has_parents else ()
+    return [("quasi-identifier", "L_SSE", "IL1s", "mean", "deviation", "variance kept", *more, *above), *rows]
 
 
 def _kept(of: AttributeFigures) -> str:

@@ -138,6 +138,7 @@ def _columns(planned: Planned) -> tuple[ColumnEntry, ...]:
             role=_ROLE_OF.get(c.role, c.role),  # type: ignore[arg-type]
             claims=claims.get(c.name),
             importance=importance.get(c.name),
+            hierarchy=True if c.name in planned.context.spec.hierarchies else None,
         )
         for c, t in zip(schema.released, schema.released_schema.types, strict=True)
     )

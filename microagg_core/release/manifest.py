@@ -72,7 +72,9 @@ class _Model(BaseModel):
 _STANDS = {
     Claim.MODE_OF_GROUP: "most frequent value",
     Claim.MEDIAN_OF_GROUP: "lower median",
+    Claim.MODE_OR_PARENT: "most frequent value or least common parent",
     Claim.WEIGHTED_MODE_OF_GROUP: "weighted mode",
+    Claim.WEIGHTED_MODE_OR_PARENT: "weighted mode or least common parent",
     Claim.WEIGHTED_MEDIAN_OF_GROUP: "lower weighted median",
 }
 
@@ -80,7 +82,7 @@ _STANDS = {
 class ColumnEntry(_Model):
     """A released column: its name, its Arrow type as text, and its role."""
 
-    _said_only = frozenset({"claims", "importance"})
+    _said_only = frozenset({"claims", "hierarchy", "importance"})
     name: str = Field(min_length=1)
     type: str = Field(min_length=1)
     role: Literal["quasi_identifier", "weight", "blocking", "confidential"]
@@ -88,6 +90,9 @@ class ColumnEntry(_Model):
     claims: tuple[Claim, ...] | None = None
     #: How many times a quasi-identifier counted when groups were made; not there where it counted once.
     importance: float | None = Field(default=None, gt=0)
+    #: Whether values may be parents in a hierarchy, each for values below it. The hierarchy is not told: it may name
+    #: values that are not released, as few records have them.
+    hierarchy: Literal[True] | None = None
 
     @property
     def stands(self) -> str:

@@ -133,11 +133,12 @@ def _kind(spec: ReleaseSpec, declared: QuasiIdentifier | None, field: pa.Field) 
     hierarchy = spec.hierarchies.get(field.name)
     if own is not None and hierarchy is None and (kind, levels) in ((None, None), ("ordinal", None)):
         kind, levels = "ordinal", own or None
-    said = {"kind": kind, "levels": levels, "hierarchy": hierarchy}
-    of = kind_for(field.type, Declaration(**said))
+    of = kind_for(field.type, Declaration(kind=kind, hierarchy=hierarchy))
     otherwise = "none" if spec.roles.weight is not None and of is not None and of.may_be_float else DEFAULT_ROUNDING
     rule = spec.rounding.get(field.name, otherwise)
-    return kind_of(field.name, field.type, rule, importance=declared.weight, **said)
+    return kind_of(
+        field.name, field.type, rule, kind=kind, levels=levels, importance=declared.weight, hierarchy=hierarchy
+    )
 
 
 def _check_algorithm(spec: ReleaseSpec, kinds: Iterable[Kind]) -> None:

@@ -58,6 +58,7 @@ class Claim(StrEnum):
     #: The same, each record counted by its survey weight; no kind claims these by itself.
     WEIGHTED_MODE_OF_GROUP = "most weight of the group"
     WEIGHTED_MEDIAN_OF_GROUP = "weighted median of the group"
+    WEIGHTED_MODE_OR_PARENT = "most weight of the group, or their least common parent"
 
 
 #: What claims become where groups have survey weights.
@@ -65,6 +66,7 @@ WEIGHTED = {
     Claim.MEAN_KEPT: Claim.WEIGHTED_MEAN_KEPT,
     Claim.MODE_OF_GROUP: Claim.WEIGHTED_MODE_OF_GROUP,
     Claim.MEDIAN_OF_GROUP: Claim.WEIGHTED_MEDIAN_OF_GROUP,
+    Claim.MODE_OR_PARENT: Claim.WEIGHTED_MODE_OR_PARENT,
 }
 #: Claims of a kind that releases the mean of a group.
 CLAIMS_OF_A_MEAN = frozenset({Claim.MEAN_KEPT, Claim.WITHIN_RANGE, Claim.ORDER_KEPT})

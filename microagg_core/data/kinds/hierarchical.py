@@ -1,9 +1,9 @@
 """Nominal categories with a hierarchy: a group gets its most frequent value, or the least common parent of its values.
 
 It gets the parent where that loses less. A record loses 1 where the most frequent value is not its own, and under a
-parent what that is more general than a value: of all leaves of the hierarchy but one, the share that lies below it
-besides one, whether it is the record's own value or not. Where both lose the same, the group gets the value. The root
-is as general as 1, so no group gets it. Losses, and what is proved of them, stay those of groups.
+parent how general that is: the leaves below it but one, as a share of all leaves but one, whether its own value is
+among them or not. With survey weights records count by them. Where both lose the same, the group gets the value. The
+root is as general as 1, so no group gets it. Losses, and what is proved of them, stay those of groups.
 
 The gate knows no groups, only classes: all records of one released combination, which may be those of several groups.
 A value is the most frequent of a class because it is that of each of its groups (see :mod:`.nominal`), whichever of
@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from microagg_core.arrays import Bools, Ints
 from microagg_core.data.hierarchies import Hierarchy
-from microagg_core.data.kinds.categories import groups_in_order
+from microagg_core.data.kinds.categories import EQUAL_WEIGHTS, groups_in_order
 from microagg_core.data.kinds.contract import EXAMPLES, MODE_OR_PARENT, Claim, Declaration, Ticks
 from microagg_core.data.kinds.nominal import NominalKind
 from microagg_core.data.tables.types import is_text
@@ -101,11 +101,13 @@ class HierarchicalKind(NominalKind):
 
     def representatives(self, ticks: Ticks, groups: Groups) -> Ticks:
         mode, parent = super().representatives(ticks, groups), self._least_common(ticks, groups)
-        n_equal = np.add.reduceat((ticks[groups.order] == mode[groups_in_order(groups)]).astype(np.int64), groups.first)
-        # In whole numbers: n g(P) < n - n_equal.
-        leaves = self.tree.leaves
-        is_less = groups.sizes * (leaves[parent] - 1) < (groups.sizes - n_equal) * (leaves.max() - 1)
-        return np.where(is_less, parent, mode)
+        counts = np.ones(len(ticks), dtype=np.int64) if groups.weights is None else groups.weights
+        other = ticks[groups.order] != mode[groups_in_order(groups)]
+        lost = np.add.reduceat(counts[groups.order] * other, groups.first)
+        if groups.weights is not None:
+            lost = lost * (1.0 - EQUAL_WEIGHTS)
+        leaves = self.tree.leaves  # n g(P) < lost, in whole numbers where there are no weights
+        return np.where(groups.sums(counts) * (leaves[parent] - 1) < lost * (leaves.max() - 1), parent, mode)
 
     def fits(self, before: Ticks, after: Ticks, groups: Groups) -> Bools:
         """Tell whether each group has a value that it may have, or all of it the least common parent of several."""

@@ -12,6 +12,7 @@ from microagg_core.pages.operator.inputs import ReportInputs
 from microagg_core.pages.operator.parts import PageChart, PageSection, PageTable
 from microagg_core.pages.release_report import attribute_table
 from microagg_core.pages.words import NONE, percent_in_words
+from microagg_core.release.pages.method import generalized_words
 
 #: Columns that a chart has; a table has all.
 _MOST_COLUMNS = 24
@@ -45,6 +46,7 @@ def loss_section(inputs: ReportInputs) -> PageSection:
     folded = [PageTable("Every column", attribute_table(inputs.manifest.losses))]
     if inputs.of_arrivals:
         folded.append(PageTable(f"Every column, {inputs.of_arrivals}", attribute_table(losses)))
+    parents = {name: of for name, of in (losses.attributes or {}).items() if of.generalized is not None}
     return PageSection(
         "loss",
         "What it cost",
@@ -53,6 +55,7 @@ def loss_section(inputs: ReportInputs) -> PageSection:
         [worst],
         folded,
         notes=(
+            *(f"Of ‘{name}’, {generalized_words(of)}" for name, of in parents.items()),
             "Loss is the share of the columns’ variation, each standardized, that the release no longer has (L_SSE). "
             "The bound is proved: no grouping of these blocks into groups of at least k loses less.",
         ),

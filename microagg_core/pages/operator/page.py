@@ -127,7 +127,7 @@ def answers(inputs: ReportInputs) -> tuple[tuple[str, Iterable[str], str, str], 
 
 def _stands(inputs: ReportInputs) -> str:
     stands = dict.fromkeys(c.stands for c in inputs.manifest.columns if c.role == "quasi_identifier")
-    words = [f"{word}s" for word in stands]
+    words = [f"{word.replace(' or ', 's or ')}s" for word in stands]
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 

@@ -236,6 +236,8 @@ _AGGREGATED = {
     "weighted mean": "average",
     "most frequent value": "mode",
     "weighted mode": "mode",
+    "most frequent value or least common parent": "other",
+    "weighted mode or least common parent": "other",
     "lower median": "median",
     "lower weighted median": "median",
 }

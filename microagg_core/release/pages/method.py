@@ -217,15 +217,21 @@ def _kept_exactly(manifest: Manifest) -> list[Block]:
     if manifest.undersized != "merge":
         return [paragraph(*start, f"Every combination of values has at least {manifest.k}.")]
     merged = f"A combination that {few} was merged with a neighbour, the last column's values first. "
-    return [paragraph(*start, f"{merged}{what} released as text:"), _LABELS]
+    return [paragraph(*start, f"{merged}{what} released as text:"), [*_parent_labels(blocking), *_LABELS]]
 
 
-_LABELS = bullets(
+def _parent_labels(blocking: tuple[ColumnEntry, ...]) -> list[Text]:
+    columns = tuple(column for column in blocking if column.hierarchy)
+    said = "the parent of values that were merged stands for them; a record has one of the values below it."
+    return [("Of ", *names(columns), f", {said}")] if columns else []
+
+
+_LABELS: list[Text] = [
     (Name("b|c"), " stands for values that were merged: a record has one of them."),
     (Name("*"), " stands for values that were merged and are not listed."),
     (Name("\\N"), " within such a list is a missing value."),
-    "A bar, star or backslash that belongs to a value itself has a backslash before it.",
-)
+    ("A bar, star or backslash that belongs to a value itself has a backslash before it.",),
+]
 
 
 def _as_they_are(manifest: Manifest) -> list[Block]:
@@ -557,7 +563,28 @@ def _by_column(manifest: Manifest, losses: Figures) -> list[Block]:
         )
         weighted = _COUNTED if in_role(manifest, "weight") else ""
         tables.append(paragraph(f"{_MOVED}{weighted}"))
-    return tables
+    return tables + _generalized(losses)
+
+
+def _generalized(losses: Figures) -> list[Block]:
+    """Say of each column with a hierarchy how many records got a parent, and what that means."""
+    told = {name: of for name, of in (losses.attributes or {}).items() if of.generalized is not None}
+    return [paragraph("Of ", Name(name), f", {generalized_words(of)}") for name, of in told.items()]
+
+
+def generalized_words(of: AttributeFigures) -> str:
+    """Say what figures of a hierarchy mean.
+
+    >>> generalized_words(AttributeFigures(generalized=3.2, generality=0.8))[:53]
+    '3.2 % of records have a parent in place of a value. I'
+    """
+    if not of.generalized:
+        return "no record has a parent in place of a value."
+    return (
+        f"{of.generalized:.6g} % of records have a parent in place of a value. It stands for all values below it, so "
+        "that their category is not counted as another. Over all records the mean generality is "
+        f"{of.generality:.6g} %, where a value has 0, and a parent of n of all N values (n - 1) / (N - 1)."
+    )
 
 
 _OF_CATEGORIES = (
