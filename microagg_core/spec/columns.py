@@ -125,13 +125,15 @@ def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
 def _kind(spec: ReleaseSpec, declared: QuasiIdentifier | None, field: pa.Field) -> Kind:
     """Take a column for what the spec declares it; an ordered dictionary of text for ordinal, where it says nothing.
 
-    What is not declared is the weight, beside which rounded means would not keep weighted totals.
+    What has a hierarchy is nominal. What is not declared is the weight, beside which rounded means would not keep
+    weighted totals.
     """
     if declared is None:
         return weight_kind(field.name, field.type)
     kind, levels, own = declared.kind, declared.levels, levels_of(field)
-    hierarchy = spec.hierarchies.get(field.name)
-    if own is not None and hierarchy is None and (kind, levels) in ((None, None), ("ordinal", None)):
+    if (hierarchy := spec.hierarchies.get(field.name)) is not None:
+        kind = "nominal"
+    elif own is not None and (kind, levels) in ((None, None), ("ordinal", None)):
         kind, levels = "ordinal", own or None
     of = kind_for(field.type, Declaration(kind=kind, hierarchy=hierarchy))
     otherwise = "none" if spec.roles.weight is not None and of is not None and of.may_be_float else DEFAULT_ROUNDING

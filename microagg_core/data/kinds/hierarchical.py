@@ -61,14 +61,19 @@ class HierarchicalKind(NominalKind):
     @classmethod
     def of(cls, declared: Declaration, arrow_type: pa.DataType) -> HierarchicalKind:
         hierarchy = declared.hierarchy or _FLAT
+        texts = pa.array(hierarchy.leaves, pa.string())
         try:
-            leaves = tuple(pa.array(hierarchy.leaves, pa.string()).cast(arrow_type).to_pylist())
+            values = texts.cast(arrow_type)
+            is_same = values.cast(pa.string()).equals(texts)  # 010 is a whole number, and no value is written so
         except pa.ArrowInvalid:
+            is_same = False
+        if not is_same:
             raise SpecError(
-                f"hierarchies: a value below that of {declared.name!r} is no {arrow_type}, as the column's values are; "
-                "write values as the file has them"
-            ) from None
-        return cls(declared.name, arrow_type, declared.rule, declared.importance, leaves, hierarchy=hierarchy)
+                f"hierarchies: a leaf of {declared.name!r} is no {arrow_type}, as the column's values are; write "
+                "leaves as these are written"
+            )
+        own = tuple(values.to_pylist())
+        return cls(declared.name, arrow_type, declared.rule, declared.importance, own, hierarchy=hierarchy)
 
     @property
     def is_coded(self) -> bool:
