@@ -69,7 +69,10 @@ class OrdinalKind(CategoryKind):
         return of_repeated(complete._scores, np.array(complete.counts, dtype=np.int64))
 
     def moments(self, ticks: Ticks) -> Moments:
-        return moments_of(self._scores[ticks] if self.categories else ticks)
+        if not self.categories:
+            return moments_of(ticks)
+        counts = np.bincount(ticks, minlength=len(self.categories))
+        return replace(moments_of(self._scores[ticks]), counts=tuple(counts.tolist()))
 
     def _rough_ticks(self, array: pa.Array) -> Ticks:
         if is_text(array.type):

@@ -102,7 +102,9 @@ def portrait_of(
         noted = Portrayed(0, 0, none, (AnalysisSums(NO_RECORDS, NO_RECORDS),) * len(promise.analyses))
     regressions, remarks = regressions_of(promise, noted.analyses, fewest)
     remarks += [
-        f"{kind.name!r} is in no picture, as it has no mean" for j, kind in enumerate(promise.kinds) if j not in shown
+        f"{kind.name!r} is in no picture, as it has no mean"
+        for j, kind in enumerate(promise.kinds)
+        if j not in shown and not (kind.is_coded or kind.is_ranked)
     ]
     columns = [
         DrawnColumn(ShownColumn(promise.kinds[j]), np.asarray(noted.drawn[f"b{j}"]), np.asarray(noted.drawn[f"a{j}"]))
