@@ -42,7 +42,6 @@ class OrdinalKind(CategoryKind):
     claims: ClassVar[frozenset[Claim]] = frozenset({Claim.VALUE_OF_GROUP, Claim.ORDER_KEPT, Claim.MEDIAN_OF_GROUP})
     released_as: ClassVar[str] = MEDIAN
     released_words: ClassVar[str] = "the lower median of the group"
-    unusable: ClassVar[tuple[str, str]] = ("values that are none of its levels", "name all levels, or correct them")
 
     @classmethod
     def of(cls, declared: Declaration, arrow_type: pa.DataType) -> OrdinalKind:
@@ -57,6 +56,12 @@ class OrdinalKind(CategoryKind):
     @property
     def is_ranked(self) -> bool:
         return True
+
+    @property
+    def unusable(self) -> tuple[str, str]:
+        if not self.categories:
+            return super().unusable
+        return "values that are none of its levels", "name all levels, or correct them"
 
     def for_input(self, traits: Traits, moments: Moments) -> OrdinalKind:
         count_of = dict(traits)
@@ -75,7 +80,7 @@ class OrdinalKind(CategoryKind):
         return replace(moments_of(self._scores[ticks]), counts=tuple(counts.tolist()))
 
     def _rough_ticks(self, array: pa.Array) -> Ticks:
-        if is_text(array.type):
+        if is_text(array.type) or self.holds_floats:
             return super()._rough_ticks(array)
         return np.asarray(pc.fill_null(array, array.type.to_pandas_dtype()(0))).astype(np.float64)
 
