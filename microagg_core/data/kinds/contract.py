@@ -8,7 +8,7 @@ back to Arrow, into a file; and the gate, which knows neither groups nor plan, r
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -122,8 +122,6 @@ class Kind(ABC):
     is_compared: ClassVar[bool] = True
     #: The traits of no values.
     NO_TRAITS: ClassVar[Traits] = None
-    #: What values are called that cannot be computed with, and what helps.
-    unusable: ClassVar[tuple[str, str]] = ("infinite values", "correct them")
 
     @classmethod
     @abstractmethod
@@ -162,6 +160,11 @@ class Kind(ABC):
     def finite(self, ticks: Ticks) -> Bools:
         """Tell which ticks can be computed with; a column with others is refused."""
         return np.ones(len(ticks), dtype=np.bool_)
+
+    @property
+    def unusable(self) -> tuple[str, str]:
+        """Name the values that cannot be computed with, and say what helps."""
+        return "infinite values", "correct them"
 
     def count_unusable(self, column: pa.ChunkedArray) -> int:
         """Count values of a released column that are no finite number; here NaN does not count as missing."""
@@ -236,6 +239,10 @@ class Kind(ABC):
     @property
     def reader(self) -> Kind:
         """The kind that reads the released column back."""
+        return self
+
+    def read_from(self, released_form: Callable[[pa.Table], pa.Table]) -> Kind:
+        """Have :attr:`reader` read values as a format writes them."""
         return self
 
     @abstractmethod

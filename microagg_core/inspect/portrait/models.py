@@ -197,8 +197,10 @@ def _sides(file: ReleasedFile, name: str) -> tuple[Variable, Variable]:
     names = [kind.name for kind in promise.kinds]
     came = file.came[names.index(name)] if name in names else released
     if _is_category(promise, name):
-        after = _levels(released)
-        return (_levels(came) if name in names else after), after
+        if name not in names:
+            return (same := _levels(released)), same
+        kind = promise.kinds[names.index(name)]
+        return _levels(came), _levels(kind.to_arrow(*kind.reader.ticks(released)))
     if name in names:
         return _standardized(promise, names.index(name), came, released)
     same = Variable(ShownColumn(kind_of(name, released.type)).before(released))

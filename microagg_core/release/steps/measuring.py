@@ -28,6 +28,7 @@ from microagg_core.group.metrics.statistics import LossStatistics, losses_of, si
 from microagg_core.inspect.checks.edits import Edits
 from microagg_core.inspect.checks.weights import Weights
 from microagg_core.inspect.gate import Inspected, measures
+from microagg_core.inspect.portrait.categories import category_tables
 from microagg_core.inspect.portrait.contract import Portrait, WeightedTotals
 from microagg_core.inspect.portrait.portrait import Portraying, fewest_records, portrait_of
 from microagg_core.inspect.published import (
@@ -36,6 +37,7 @@ from microagg_core.inspect.published import (
     figures_of_night,
     published_figures,
     to_digits,
+    with_categories,
     with_summaries,
 )
 from microagg_core.inspect.risk.labels import Labels
@@ -99,11 +101,13 @@ def measure_release(
     released = moments_of_released(files.arrivals, len(kinds))
     moments = list(zip(came, released, strict=True))
     weighed = files.arrivals.by_key.get(Weights().key) if planned.context.schema.weight is not None else None
-    proved = proved_figures(statistics, blocks)
-    figures = published_figures(statistics, n_groups, kinds, moments, proved, weighed)
+    proved, fewest = proved_figures(statistics, blocks), fewest_records(spec.k)
+    figures = published_figures(statistics, n_groups, kinds, moments, proved, fewest, weighed)
     portrait, troubles = _portrait(planned, files, carried, statistics)
     if carried is None or not carried.rows:
-        figures = with_summaries(figures, portrait, spec.k, fewest_records(spec.k))
+        figures = with_summaries(figures, portrait, spec.k, fewest)
+        figures = with_categories(figures, kinds, moments, spec.k, fewest)
+    portrait = replace(portrait, categories=tuple(category_tables(kinds, moments, fewest)))
     joined = _joined_zeros(blocks, spec.k, asks_more=needs_protection(planned.context))
     return Measured(of_file(figures), risk, blocks, portrait, (*troubles, *joined))
 

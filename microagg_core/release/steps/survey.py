@@ -423,6 +423,8 @@ def combine_survey(spec: ReleaseSpec, surveyed: Pieces, context: Context) -> Sur
         kind.input_moments(traits[j], merge_all(from_plain(Moments, p["moments"][j]) for p in parts if p["arrivals"]))
         for j, kind in enumerate(context.kinds)
     )
+    for kind, values, of in zip(context.kinds, traits, moments, strict=True):
+        kind.for_input(values, of).read_from(released_format(spec.output).released_form)
     gathered, n_columns = None, len(context.schema.confidential)
     if n_columns:
         gathered = Gathered.of_parts(n_columns, lambda i: _written(surveyed, CONFIDENTIAL, i, filled))
