@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 from microagg_core.data.formats.writing import released_format
 from microagg_core.data.kinds.contract import CLAIMS_OF_A_MEAN
@@ -70,6 +71,22 @@ def settled_spec(spec: ReleaseSpec, identity: str, moment: datetime.datetime) ->
     return spec.model_copy(update={"input": spec.input.model_copy(update={"url": url})})
 
 
+def _columns(planned: Planned) -> tuple[ColumnEntry, ...]:
+    schema, kinds = planned.context.schema, {kind.name: kind for kind in planned.encoding.kinds}
+    entries = []
+    for column, held in zip(schema.released, schema.released_schema.types, strict=True):
+        said: dict[str, Any] = {}
+        if (kind := kinds.get(column.name)) is not None:
+            if kind.claims != CLAIMS_OF_A_MEAN:
+                said["claims"] = tuple(sorted(kind.claims))
+            if kind.importance != 1.0:
+                said["importance"] = kind.importance
+            if kind.null_is_category:
+                said["missing"] = "category"
+        entries.append(ColumnEntry(name=column.name, type=str(held), role=_ROLE_OF[column.role], **said))  # type: ignore[arg-type]
+    return tuple(entries)
+
+
 def release_facts(
     planned: Planned,
     identity: str,
@@ -85,10 +102,7 @@ def release_facts(
     How many are withheld is the operator's to know; of a later night of a series, in which rows are carried, not even
     whether any are; and of a rule between columns not how many broke it before, as of carried rows nobody knows.
     """
-    spec, schema, outline = planned.context.spec, planned.context.schema, planned.outline
-    other = (kind for kind in planned.encoding.kinds if kind.claims != CLAIMS_OF_A_MEAN)
-    claims = {kind.name: tuple(sorted(kind.claims)) for kind in other}
-    importance = {kind.name: kind.importance for kind in planned.encoding.kinds if kind.importance != 1.0}
+    spec, outline = planned.context.spec, planned.outline
     return ReleaseFacts(
         name=spec.name,
         id=identity,
@@ -97,16 +111,7 @@ def release_facts(
         unit="row" if spec.unit == "row" else "units",
         rows=int(outline.rows.sum()) + (carried.rows if carried else 0),
         suppressed=None if carried else "at least k" if outline.suppressed_rows else 0,
-        columns=tuple(
-            ColumnEntry(
-                name=c.name,
-                type=str(t),
-                role=_ROLE_OF[c.role],  # type: ignore[arg-type]
-                claims=claims.get(c.name),
-                importance=importance.get(c.name),
-            )
-            for c, t in zip(schema.released, schema.released_schema.types, strict=True)
-        ),
+        columns=_columns(planned),
         about=spec.about,
         **released_format(spec.output).in_manifest(),
         algorithm=AlgorithmEntry(

@@ -119,7 +119,9 @@ def _kind(spec: ReleaseSpec, declared: QuasiIdentifier, field: pa.Field) -> Kind
     if own is not None and (kind, levels) in ((None, None), ("ordinal", None)):
         kind, levels = "ordinal", own or None
     rule = spec.rounding.get(field.name, DEFAULT_ROUNDING)
-    return kind_of(field.name, field.type, rule, kind=kind, levels=levels, importance=declared.weight)
+    is_category = declared.missing == "category"
+    said = {"kind": kind, "levels": levels, "importance": declared.weight, "null_is_category": is_category}
+    return kind_of(field.name, field.type, rule, **said)
 
 
 def _check_algorithm(spec: ReleaseSpec, kinds: Iterable[Kind]) -> None:
