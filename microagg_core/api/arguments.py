@@ -43,6 +43,7 @@ class Options:
     blocking: list[Hashable]
     undersized: str
     missing: str
+    weight: Hashable | None
 
 
 def whole_number(name: str, value: Any, least: int) -> int:

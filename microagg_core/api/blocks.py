@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import NamedTuple
 
@@ -20,11 +20,21 @@ import pyarrow as pa
 from microagg_core.api.arguments import Options
 from microagg_core.api.masking import Microaggregated, refuse_nominal
 from microagg_core.api.tables import Table, quasi_identifier
-from microagg_core.arrays import Bools, Ints
+from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.blocks.blanking import BlankedRecords
-from microagg_core.blocks.masking import BlockOutcome, block_statistics, loss_scale, run_block
+from microagg_core.blocks.masking import BlockOutcome, Mend, block_statistics, loss_scale, run_block
 from microagg_core.blocks.routes import SUPPRESSED, hash_keys, missing_pattern
-from microagg_core.blocks.strata import IDENTIFYING, LEAST_LABELLED, ROWS, Strata, StrataRules, plan_strata
+from microagg_core.blocks.strata import (
+    HEAVIEST,
+    IDENTIFYING,
+    LEAST_LABELLED,
+    ROWS,
+    WEIGHT,
+    Strata,
+    StrataRules,
+    plan_strata,
+    sizes_of,
+)
 from microagg_core.data.kinds.encoding import Encoding, QuasiIdentifiers
 from microagg_core.data.tables.ordering import as_key
 from microagg_core.errors import DataError, SpecError
@@ -32,15 +42,16 @@ from microagg_core.group.algorithms import AlgorithmInfo
 from microagg_core.group.bounds import Bound, Certificate
 from microagg_core.group.labels import checked_labels
 from microagg_core.group.metrics.statistics import LossStatistics, attribute_losses, losses_of
+from microagg_core.inspect.protect.groups import BlockDemands, mended_groups
 from microagg_core.spec.columns import MISSING_PATTERN_LIMIT
 
 
-def _read(table: Table, names: Sequence[Hashable], missing: str) -> QuasiIdentifiers:
+def _read(table: Table, names: Sequence[Hashable], options: Options) -> QuasiIdentifiers:
     columns = {name: quasi_identifier(table, name) for name in names}
-    quasi = QuasiIdentifiers.of(columns, may_be_missing=missing != "error")
+    quasi = QuasiIdentifiers.of(columns, may_be_missing=options.missing != "error", weight=options.weight)
     if quasi.missing.any() and len(names) > MISSING_PATTERN_LIMIT:
         raise SpecError(
-            f'missing="{missing}": takes at most {MISSING_PATTERN_LIMIT} quasi_identifiers (got {len(names)}); '
+            f'missing="{options.missing}": takes at most {MISSING_PATTERN_LIMIT} quasi_identifiers (got {len(names)}); '
             "replace missing values first"
         )
     return quasi
@@ -53,16 +64,21 @@ def _released_scale(quasi: QuasiIdentifiers, released: Bools) -> Encoding:
     return loss_scale(encoding, [kind.moments(ticks[released & ~missing]) for kind, ticks, missing in columns])
 
 
-def _strata(table: Table, missing: Bools, options: Options) -> tuple[Strata, Ints]:
+def _strata(table: Table, quasi: QuasiIdentifiers, options: Options) -> tuple[Strata, Ints]:
     """Merge or withhold blocking keys with fewer than k records; returns what became of them, and each record's.
 
     A key is a pattern of missing values and the blocking values. Where cells are blanked, records may yet move.
     """
+    missing, weights = quasi.missing, quasi.encoding.weights_of(quasi.ticks)
     pattern, values = missing_pattern(missing), [_blocking_column(table, name) for name in options.blocking]
     columns = ["pattern", *(f"b{i}" for i in range(len(values)))]
     keys = pa.Table.from_arrays([pa.array(pattern), *values], names=columns)
-    counted = keys.group_by(columns, use_threads=False).aggregate([([], "count_all")])
-    counted = counted.rename_columns([*columns, ROWS])
+    sums = []
+    if weights is not None:
+        keys = keys.append_column(WEIGHT, pa.array(weights)).append_column(HEAVIEST, pa.array(weights))
+        sums = [(WEIGHT, "sum"), (HEAVIEST, "max")]
+    counted = keys.group_by(columns, use_threads=False).aggregate([([], "count_all"), *sums])
+    counted = counted.rename_columns([*columns, ROWS, *(name for name, _ in sums)])
     _refuse_identifiers(counted, options.blocking, len(missing))
     strata = _planned(counted, [column.type for column in values], options)
     hashes = hash_keys(values, pattern, strata.hash_seed)
@@ -96,13 +112,15 @@ def _refuse_identifiers(counted: pa.Table, names: Sequence[Hashable], n: int) ->
 
 
 def _planned(counted: pa.Table, types: list[pa.DataType], options: Options) -> Strata:
-    names = [name for name in counted.column_names if name != ROWS]
-    what, blanks = "combinations of blocking= and of missing values", options.missing == "blank"
+    what, blanks, keys = "combinations of blocking= and of missing values", options.missing == "blank", counted
     if blanks:
-        names, what = names[1:], "combinations of blocking="
-    rows = np.asarray(counted.group_by(names).aggregate([(ROWS, "sum")])[f"{ROWS}_sum"])
-    n_small = int(np.sum(rows < options.k))
-    few = f"{n_small} of {len(rows)} {what} have fewer than k={options.k}"
+        names = [name for name in counted.column_names if name not in ("pattern", ROWS)]
+        what, keys = "combinations of blocking=", counted.group_by(names).aggregate([(ROWS, "sum")])
+        keys = keys.rename_columns([*names, ROWS])
+    n_small = int(np.sum(sizes_of(keys).too_small(options.k)))
+    few = f"{n_small} of {keys.num_rows} {what} have fewer than k={options.k}"
+    if options.weight is not None:
+        few = f"{few}, or one with more than half of their weight, among their"
     if n_small and options.undersized == "error":
         raise DataError(
             f'{few} records; say undersized="merge" or undersized="suppress", or use fewer or coarser columns'
@@ -136,10 +154,11 @@ def _blocking_column(table: Table, name: Hashable) -> pa.Array:
 def mask_by_blocks(table: Table, names: Sequence[Hashable], info: AlgorithmInfo, options: Options) -> Microaggregated:
     """Mask the named columns of a table, in blocks of equal blocking values and patterns of missing ones."""
     # A release takes quasi-identifiers as they stand in its file, and sums over them in this order.
-    ordered = [name for name in table.names if name in set(names)]
-    quasi = _read(table, ordered, options.missing)
+    averaged = {*names} if options.weight is None else {*names, options.weight}
+    ordered = [name for name in table.names if name in averaged]
+    quasi = _read(table, ordered, options)
     refuse_nominal(info, quasi)
-    strata, stratum = _strata(table, quasi.missing, options)
+    strata, stratum = _strata(table, quasi, options)
     scale = _released_scale(quasi, stratum != SUPPRESSED)
     if options.missing == "blank":
         quasi, stratum = _blanked(quasi, strata, stratum)
@@ -181,9 +200,18 @@ def _run_blocks(quasi: QuasiIdentifiers, scale: Encoding, stratum: Ints, options
         if number == SUPPRESSED:
             continue
         ticks, missing = [values[rows] for values in quasi.ticks], quasi.missing[rows]
-        outcome = run_block(options, encoding, steady, ticks, missing, number, proving=options.bound)
+        mend = _mend(encoding.weights_of(ticks), options.weight)
+        outcome = run_block(options, encoding, steady, ticks, missing, number, mend=mend, proving=options.bound)
         blocks.append(_Block(rows, outcome, block_statistics(encoding, scale, ticks, outcome, missing)))
     return blocks
+
+
+def _mend(weights: Floats | None, name: Hashable) -> Mend | None:
+    if weights is None:
+        return None
+    demands = BlockDemands((), (), (), weights)
+    demands.refuse_dominated(name, "use fewer or coarser blocking columns, or trim the weight")
+    return partial(mended_groups, demands=demands)
 
 
 def _released_columns(quasi: QuasiIdentifiers, blocks: list[_Block], rows: Ints) -> dict[Hashable, pa.Array]:

@@ -115,6 +115,7 @@ def microaggregate(
     blocking: Sequence[Hashable] = (),
     undersized: str = "merge",
     missing: str = "error",
+    weight: Hashable | None = None,
     standardize: bool = True,
     refine: str = "off",
     bound: bool = False,
@@ -139,8 +140,8 @@ def microaggregate(
     records are, by ``undersized``, joined with neighbours ("merge": the columns become text, ``a|b`` for either),
     withheld, with others where they could be computed ("suppress"), or refused ("error"). ``missing="blank"`` groups
     records that lack the same, and blanks cells until k do; "separate" withholds the others: as in a release without
-    rounding that cuts no blocks. ``random_state`` is ``seed``; a generator gives its next draw. ``progress`` gets a
-    :class:`Headway` now and then; its error ends all.
+    rounding that cuts no blocks. ``weight`` names survey weights, of which totals are kept. ``random_state`` is
+    ``seed``; a generator gives its next draw. ``progress`` gets a :class:`Headway` now and then; its error ends all.
 
     Raises:
         SpecError: a wrong argument: an unknown or repeated column, algorithm or parameter, or a k too small.
@@ -161,39 +162,63 @@ def microaggregate(
         algorithm=ChosenAlgorithm(algorithm, params),
         standardize=standardize,
         bound=bound,
-        missing=one_of("missing", missing, ("error", "blank", "separate")),
-        undersized=one_of("undersized", undersized, ("merge", "suppress", "error")),
-        blocking=chosen_columns(table, "blocking", () if blocking is None else blocking, may_be_none=True),
+        **_of_blocks(table, blocking, undersized, missing, weight),
     )
     with Threads(whole_number("threads", threads, 1)).running(), listening(checked_listener(progress)):
         return _masked(table, quasi_identifiers, options)
 
 
+def _of_blocks(
+    table: Table, blocking: Sequence[Hashable] | None, undersized: str, missing: str, weight: Hashable | None
+) -> dict[str, Any]:
+    return {
+        "missing": one_of("missing", missing, ("error", "blank", "separate")),
+        "undersized": one_of("undersized", undersized, ("merge", "suppress", "error")),
+        "blocking": chosen_columns(table, "blocking", () if blocking is None else blocking, may_be_none=True),
+        "weight": None if weight is None else chosen_columns(table, "weight", [weight])[0],
+    }
+
+
 def _masked(table: Table, quasi_identifiers: Sequence[Hashable] | None, options: Options) -> Microaggregated:
     names, algorithm = chosen_columns(table, "quasi_identifiers", quasi_identifiers), options.algorithm
+    has_weight = options.weight is not None
+    if has_weight and quasi_identifiers is None:
+        names.remove(options.weight)
     each = algorithm.name in algorithms() and algorithms()[algorithm.name].each_attribute
-    info = chosen_algorithm(algorithm.name, options.k, 1 if each else len(names), algorithm.parameters)
-    for name in options.blocking:
-        if name in names:
-            raise SpecError(f"blocking: column {name!r} is in quasi_identifiers, too; name it in one of them")
+    n_averaged = len(names) + has_weight
+    info = chosen_algorithm(algorithm.name, options.k, 1 if each else n_averaged, algorithm.parameters)
+    _refuse_together(names, options)
     check_enough(len(table), options.k)
     with working_on(len(table)):
-        if not options.blocking and options.missing == "error":
+        if not options.blocking and options.missing == "error" and not has_weight:
             return _masked_as_one(table, names, info, options)
         # No release has these options beside blocks.
         if not options.standardize:
             raise SpecError(
-                "standardize=False: cannot be combined with blocking= or missing=, whose groups are made on one scale "
-                "for all blocks; scale the columns and leave it out, or mask each block on its own"
+                "standardize=False: cannot be combined with blocking=, missing= or weight=, whose groups are made on "
+                "one scale for all blocks; scale the columns and leave it out, or mask each block on its own"
             )
-        if each and len(names) > 1:
+        if each and n_averaged > 1:
             raise SpecError(
-                "algorithm: individual_ranking cannot be combined with blocking= or missing= for more than one of the "
-                "quasi_identifiers; choose another algorithm, or mask each column on its own"
+                "algorithm: individual_ranking cannot be combined with blocking=, missing= or weight= for more than "
+                "one of the quasi_identifiers; choose another algorithm, or mask each column on its own"
             )
         from microagg_core.api.blocks import mask_by_blocks
 
         return mask_by_blocks(table, names, info, options)
+
+
+def _refuse_together(names: Sequence[Hashable], options: Options) -> None:
+    if options.weight is not None and options.missing == "blank":
+        raise SpecError(
+            'missing="blank": cannot be combined with weight=, as it is not known before whose weights share a pattern '
+            'of missing values; say missing="separate", or replace missing values'
+        )
+    for name in options.blocking:
+        if name in names:
+            raise SpecError(f"blocking: column {name!r} is in quasi_identifiers, too; name it in one of them")
+    if options.weight is not None and options.weight in (*names, *options.blocking):
+        raise SpecError(f"weight: column {options.weight!r} is in quasi_identifiers or blocking, too; name it once")
 
 
 def _masked_as_one(table: Table, names: list[Hashable], info: AlgorithmInfo, options: Options) -> Microaggregated:

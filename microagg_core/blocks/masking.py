@@ -55,6 +55,12 @@ class Protect(Protocol):
     def __call__(self, X: Points, labels: Ints, k: int, *, effort: str | float, seed: int) -> tuple[Ints, Ints]: ...
 
 
+class Mend(Protocol):
+    """Change as few groups as it takes to hold a rule; returns the same array where all hold it."""
+
+    def __call__(self, X: Points, labels: Ints, k: int) -> Ints: ...
+
+
 @dataclass(frozen=True)
 class BlockOutcome:
     """Groups of one block: a group for each record, and the groups' released ticks."""
@@ -88,6 +94,7 @@ def run_block(
     block: int,
     protect: Protect | None = None,
     *,
+    mend: Mend | None = None,
     proving: bool = True,
 ) -> BlockOutcome:
     """Partition one block, refine its groups and average them.
@@ -103,7 +110,7 @@ def run_block(
         ticks: of records in input order.
         missing: the same for all records of a block.
         block: its number makes the block's own seed, with the spec's.
-        protect: makes the groups hold what is demanded besides k.
+        protect, mend: make groups hold what is demanded besides k, as they are refined or once they are; not both.
         proving: whether to prove how little any groups could lose; without that, the same groups come sooner.
     """
     start = cpu_seconds()
@@ -111,8 +118,7 @@ def run_block(
     if missing[0].all():  # nothing to average: the pattern in which every quasi-identifier is missing
         labels = np.zeros(len(missing), dtype=np.int64)
         certificate = NOTHING if info.certified or not proving else None
-        representatives = _representatives(encoding, ticks, labels)
-        return BlockOutcome(labels, representatives, 0.0, 0.0, False, info.name, (), certificate)
+        return BlockOutcome(labels, _representatives(encoding, ticks, labels), 0, 0, False, info.name, (), certificate)
     there, offsets = ~missing[0], encoding.offsets_of(ticks)
     Z = encoding.points(offsets, missing).columns(there)
     measured = scale.points(offsets, missing).columns(there)
@@ -128,7 +134,7 @@ def run_block(
         labels, algorithm, tried, certificate = _grouped_by_parts(spec, Z, measured, parts, seed)
         if not proving and certificate is None:
             certificate = NOTHING
-        labels, refined, bound = _improved(spec, (measured, compared), parts, labels, certificate, seed, protect)
+        labels, refined, bound = _improved(spec, (measured, compared), parts, labels, certificate, seed, protect, mend)
     representatives = _representatives(encoding, ticks, labels)
     outcome = BlockOutcome(labels, representatives, 0.0, bound.sse, False, algorithm, tried, certificate)
     if refined is not labels:
@@ -179,6 +185,7 @@ def _improved(
     certificate: Certificate | None,
     seed: int,
     protect: Protect | None,
+    mend: Mend | None,
 ) -> tuple[Ints, Ints, Bound]:
     """Refine groups; returns them before and after, the same array where nothing was gained, and a bound of loss.
 
@@ -187,12 +194,16 @@ def _improved(
     measured, compared = scales
     if protect is None and compared is measured and len(parts) == 1:
         refined, bound = refine_with_bound(measured, labels, spec.k, spec.effort, seed, certificate)
+    else:
+        _, bound = refine_with_bound(measured, labels, spec.k, "off", seed, certificate)
+        if protect is not None:
+            plain, refined = protect(compared, labels, spec.k, effort=spec.effort, seed=seed)
+            return plain, refined, bound
+        refined = _refined_by_parts(spec, compared, parts, labels, seed)
+    if mend is None:
         return labels, refined, bound
-    _, bound = refine_with_bound(measured, labels, spec.k, "off", seed, certificate)
-    if protect is None:
-        return labels, _refined_by_parts(spec, compared, parts, labels, seed), bound
-    plain, refined = protect(compared, labels, spec.k, effort=spec.effort, seed=seed)
-    return plain, refined, bound
+    plain = mend(compared, labels, spec.k)
+    return plain, plain if refined is labels else mend(compared, refined, spec.k), bound
 
 
 def _refined_by_parts(spec: GroupingRules, compared: Points, parts: list[Ints], labels: Ints, seed: int) -> Ints:
@@ -243,7 +254,7 @@ def _grouped(
 
 
 def _representatives(encoding: Encoding, ticks: list[NDArray[Any]], labels: Ints) -> list[NDArray[Any]]:
-    groups = Groups.of(labels)
+    groups = Groups.of(labels, encoding.weights_of(ticks))
     return [kind.representatives(values, groups) for kind, values in zip(encoding.kinds, ticks, strict=True)]
 
 

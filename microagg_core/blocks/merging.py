@@ -15,49 +15,86 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from microagg_core.arrays import Bools, Ints
+from microagg_core.arrays import Bools, Floats, Ints
+from microagg_core.group.metrics.moments import MOST_OF_WEIGHT
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Records of keys or strata; and their survey weight in all, and that of the heaviest record: 0 without weights."""
+
+    rows: Ints
+    weight: Floats
+    heaviest: Floats
+
+    @classmethod
+    def of(cls, rows: Ints, weight: Floats | None = None, heaviest: Floats | None = None) -> Sizes:
+        if weight is None or heaviest is None:
+            weight = heaviest = np.zeros(len(rows))
+        return cls(rows.astype(np.int64), weight, heaviest)
+
+    def __getitem__(self, places: Ints | Bools | slice) -> Sizes:
+        return Sizes(self.rows[places], self.weight[places], self.heaviest[places])
+
+    def copy(self) -> Sizes:
+        return Sizes(self.rows.copy(), self.weight.copy(), self.heaviest.copy())
+
+    def of_strata(self, stratum: Ints, n_strata: int) -> Sizes:
+        """Add up keys by the stratum of each."""
+        heaviest = np.zeros(n_strata)
+        np.maximum.at(heaviest, stratum, self.heaviest)
+        rows, weight = (np.bincount(stratum, weights=of, minlength=n_strata) for of in (self.rows, self.weight))
+        return Sizes(rows.astype(np.int64), weight.astype(np.float64), heaviest)
+
+    def counting(self, k: int) -> Ints:
+        """Count records; fewer than k where groups cannot hold the rule of weights, as one record has most of it."""
+        dominated = self.heaviest > MOST_OF_WEIGHT * self.weight
+        return np.where(dominated, np.minimum(self.rows, k - 1), self.rows)
+
+    def too_small(self, k: int) -> Bools:
+        return np.asarray(self.counting(k) < k)
 
 
 @dataclass(frozen=True)
 class _Strata:
-    """By the first key of each, in key order: its records, and how many attributes are exact."""
+    """By the first key of each, in key order: its sizes, and how many attributes are exact."""
 
     first: Ints
-    rows: Ints
+    sizes: Sizes
     depth: Ints
 
 
-def merge_undersized(codes: Ints, rows: Ints, k: int, fixed: int = 0) -> tuple[Ints, Ints]:
+def merge_undersized(codes: Ints, sizes: Sizes, k: int, fixed: int = 0) -> tuple[Ints, Ints]:
     """Join keys below k with siblings until every stratum has at least k records, where that can be.
 
     Keys are sorted; the ``fixed`` leading attributes are never given up, so that a whole group of them may stay below
     k. Returns the stratum of each key, numbered by their first keys, and the depth of each stratum.
 
     >>> codes = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
-    >>> merge_undersized(codes, np.array([5, 1, 9, 3]), k=3)
+    >>> merge_undersized(codes, Sizes.of(np.array([5, 1, 9, 3])), k=3)
     (array([0, 0, 1, 2]), array([1, 2, 2]))
     """
     n_keys, n_attributes = codes.shape
     joined = np.arange(n_keys)
-    strata = _Strata(np.arange(n_keys), rows.astype(np.int64), np.full(n_keys, n_attributes))
+    strata = _Strata(np.arange(n_keys), sizes, np.full(n_keys, n_attributes))
     for depth in range(n_attributes - 1, fixed - 1, -1):
-        if (strata.rows >= k).all():
+        if not strata.sizes.too_small(k).any():
             break
         strata = _join_siblings(strata, codes, k, depth, joined)
     first_of_key = _first_of_each(joined)
     return np.searchsorted(strata.first, first_of_key), strata.depth
 
 
-def merge_some(codes: Ints, rows: Ints, k: int, chosen: Bools, fixed: int = 0) -> tuple[Ints, Ints]:
+def merge_some(codes: Ints, sizes: Sizes, k: int, chosen: Bools, fixed: int = 0) -> tuple[Ints, Ints]:
     """Merge the chosen keys among themselves; every other key is a stratum of its own.
 
     >>> codes = np.array([[0, 0], [0, 1], [0, 2], [1, 0]])
-    >>> merge_some(codes, np.array([2, 9, 5, 7]), 3, np.array([True, False, True, True]))
+    >>> merge_some(codes, Sizes.of(np.array([2, 9, 5, 7])), 3, np.array([True, False, True, True]))
     (array([0, 1, 0, 2]), array([1, 2, 2]))
     """
     n_keys, n_attributes = codes.shape
     places = np.flatnonzero(chosen)
-    stratum, depths = merge_undersized(codes[places], rows[places], k, fixed)
+    stratum, depths = merge_undersized(codes[places], sizes[places], k, fixed)
     first = places[np.unique(stratum, return_index=True)[1]]
     first_of_key, depth = np.arange(n_keys), np.full(n_keys, n_attributes)
     first_of_key[places], depth[first] = first[stratum], depths
@@ -69,17 +106,18 @@ def _join_siblings(strata: _Strata, codes: Ints, k: int, depth: int, joined: Int
     """Join strata that share their first ``depth`` attributes; ``joined`` notes the key that each went to."""
     group = prefix_groups(codes[strata.first, :depth])
     members = np.bincount(group)
-    is_small = np.minimum.reduceat(strata.rows, np.cumsum(members) - members) < k
+    is_small = np.logical_or.reduceat(strata.sizes.too_small(k), np.cumsum(members) - members)
     bounds = np.append(0, np.cumsum(members))
-    rows, depths, stays = strata.rows.copy(), strata.depth.copy(), np.ones(len(strata.rows), dtype=np.bool_)
+    sizes, depths, stays = strata.sizes.copy(), strata.depth.copy(), np.ones(len(strata.first), dtype=np.bool_)
     for number in np.flatnonzero(is_small & (members > 1)).tolist():
         mine = slice(bounds[number], bounds[number + 1])
-        for first, size, others in _join_smallest(strata.first[mine].tolist(), strata.rows[mine].tolist(), k):
+        for first, size, others in _join_smallest(strata.first[mine].tolist(), strata.sizes[mine], k):
             place = int(np.searchsorted(strata.first, first))
-            rows[place], depths[place] = size, depth
+            sizes.rows[place], sizes.weight[place], sizes.heaviest[place] = size
+            depths[place] = depth
             stays[np.searchsorted(strata.first, others)] = False
             joined[others] = first
-    return _Strata(strata.first[stays], rows[stays], depths[stays])
+    return _Strata(strata.first[stays], sizes[stays], depths[stays])
 
 
 def prefix_groups(prefixes: Ints) -> Ints:
@@ -96,19 +134,32 @@ def prefix_groups(prefixes: Ints) -> Ints:
     return np.concatenate([[0], np.cumsum(differs)])[: len(prefixes)]
 
 
-def _join_smallest(firsts: list[int], rows: list[int], k: int) -> list[tuple[int, int, list[int]]]:
-    """Join the smallest with the next smallest while it is below k; equal sizes go by key order.
+#: Records, their weight in all, and that of the heaviest.
+_Size = tuple[int, float, float]
 
-    Of what was joined: its first key, its records, and the first keys of those that it took in.
+
+def _counting(size: _Size, k: int) -> int:
+    rows, weight, heaviest = size
+    return min(rows, k - 1) if heaviest > MOST_OF_WEIGHT * weight else rows
+
+
+def _join_smallest(firsts: list[int], sizes: Sizes, k: int) -> list[tuple[int, _Size, list[int]]]:
+    """Join the smallest with the next smallest while it is too small; equal sizes go by key order.
+
+    Of what was joined: its first key, its size, and the first keys of those that it took in.
     """
-    heap: list[tuple[int, int, list[int]]] = [(size, first, []) for first, size in zip(firsts, rows, strict=True)]
+    each = zip(sizes.rows.tolist(), sizes.weight.tolist(), sizes.heaviest.tolist(), strict=True)
+    heap: list[tuple[int, int, list[int], _Size]] = [
+        (_counting(size, k), first, [], size) for first, size in zip(firsts, each, strict=True)
+    ]
     heapq.heapify(heap)
     while len(heap) > 1 and heap[0][0] < k:
-        size, first, others = heapq.heappop(heap)
-        more, second, theirs = heapq.heappop(heap)
+        _, first, others, (rows, weight, heaviest) = heapq.heappop(heap)
+        _, second, theirs, (more_rows, more_weight, heaviest_there) = heapq.heappop(heap)
         least, most = min(first, second), max(first, second)
-        heapq.heappush(heap, (size + more, least, [*others, *theirs, most]))
-    return [(first, size, others) for size, first, others in heap if others]
+        both = rows + more_rows, weight + more_weight, max(heaviest, heaviest_there)
+        heapq.heappush(heap, (_counting(both, k), least, [*others, *theirs, most], both))
+    return [(first, size, others) for _, first, others, size in heap if others]
 
 
 def _first_of_each(joined: Ints) -> Ints:

@@ -12,15 +12,16 @@ import pyarrow.compute as pc
 from microagg_core.arrays import Bools, Ints, UInt64s
 from microagg_core.blocks.blanking import Move, ReleasedPatterns, blank_few
 from microagg_core.blocks.labels import LabelForm, label_strata
-from microagg_core.blocks.merging import merge_some
+from microagg_core.blocks.merging import Sizes, merge_some
 from microagg_core.blocks.routes import SUPPRESSED, hash_keys
 from microagg_core.blocks.withholding import CountedKeys, keys_that_go, number_cells, withhold_enough
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.ordering import distinct_in_order
 from microagg_core.errors import DataError, InternalError
 
-#: The column in which keys have their numbers of records.
-ROWS = "rows"
+#: The column in which keys have their numbers of records; and with survey weights, those of their weight in all and of
+#: their heaviest record's.
+ROWS, WEIGHT, HEAVIEST = "rows", "weight", "heaviest"
 #: A blocking column in which more records than this share have a value of their own makes no blocks.
 IDENTIFYING = 0.5
 #: A handful of firms may well lie in a place each.
@@ -90,16 +91,17 @@ def plan_strata(
 ) -> Strata:
     """Turn counted keys into strata.
 
-    The table of keys has columns ``pattern``, ``b0`` .. (blocking values, typed) and ``rows``, one row a key; and
-    ``waited`` in a night of a series, which may have no stratum at all, and whose keys wait for ``hold_until`` records.
+    The table of keys has columns ``pattern``, ``b0`` .. (blocking values, typed) and ``rows``, one row a key. With
+    survey weights it has ``weight`` and ``heaviest``; a key of whose weight one record has most is as one below k. In
+    a night of a series it has ``waited``; it may have no stratum at all, and its keys wait for ``hold_until`` records.
     """
     k = rules.k
     blocking = [one_array(c) for name, c in zip(keys.column_names, keys.columns, strict=True) if name.startswith("b")]
     pattern = np.asarray(keys["pattern"]).astype(np.uint64)
-    rows = np.asarray(keys["rows"]).astype(np.int64)
+    sizes = sizes_of(keys)
     codes, values = _codes(pattern, blocking)
     order = np.lexsort(codes.T[::-1])
-    codes, rows, pattern = codes[order], rows[order], pattern[order]
+    codes, sizes, pattern, rows = codes[order], sizes[order], pattern[order], sizes.rows[order]
     is_night = "waited" in keys.column_names
     waited = np.asarray(keys["waited"])[order] if is_night else np.zeros_like(rows)
     if rules.blanks:  # what lacks the same is not kept apart: keys are blocking values alone
@@ -107,23 +109,25 @@ def plan_strata(
         key_codes = np.column_stack([np.zeros_like(rows), codes[:, 1:]])[np.unique(number, return_index=True)[1]]
     else:
         number, key_codes = np.arange(len(rows)), codes
-    key_rows, key_waited = (np.bincount(number, weights=of).astype(np.int64) for of in (rows, waited))
-    by_itself, merging = keys_that_go(key_rows, key_waited, k, hold_until)
-    _refuse_undersized(key_rows, rules)
+    key_sizes = sizes.of_strata(number, len(key_codes))
+    key_waited = np.bincount(number, weights=waited).astype(np.int64)
+    by_itself, merging = keys_that_go(key_sizes.counting(k), key_waited, k, hold_until)
+    _refuse_undersized(key_sizes, rules)
     if rules.undersized == "merge":
-        merged, depth = merge_some(key_codes, key_rows, k, merging, fixed=1)
+        merged, depth = merge_some(key_codes, key_sizes, k, merging, fixed=1)
     else:
-        merged, depth = np.arange(len(key_rows)), np.full(len(key_rows), codes.shape[1])
-    merged_rows = np.bincount(merged, weights=key_rows, minlength=len(depth)).astype(np.int64)
+        merged, depth = np.arange(len(key_codes)), np.full(len(key_codes), codes.shape[1])
+    merged_sizes = key_sizes.of_strata(merged, len(depth))
     goes = np.bincount(merged, weights=by_itself | merging, minlength=len(depth)) > 0
-    reaches = keep = goes & (merged_rows >= k)
+    reaches = keep = goes & ~merged_sizes.too_small(k)
     counted = CountedKeys(codes, pattern, rows, merged[number], depth, number)
     levels = range(codes.shape[1]) if rules.totals_known == "labels" else range(1)
     if not is_night:
         keep = withhold_enough(counted, reaches, k, levels)
     if not is_night and not keep.any():
+        weighed = " of which none has more than half of the weight" if sizes.weight.any() else ""
         raise DataError(
-            f"no block reaches k={k} records ({int(rows.sum())} records in {len(key_rows)} blocking keys); "
+            f"no block reaches k={k} records{weighed} ({int(rows.sum())} records in {len(key_codes)} blocking keys); "
             "use a smaller k, fewer blocking columns, or undersized: merge"
         )
     form: LabelForm = rules.labels if rules.undersized == "merge" else "exact"
@@ -137,19 +141,27 @@ def plan_strata(
     strata = replace(
         strata,
         n_keys=np.bincount(merged, minlength=len(depth))[strata.n_keys],
-        undersized_keys=int(np.sum(key_rows < k)),
-        added_rows=int(merged_rows[reaches & ~keep].sum()),
+        undersized_keys=int(np.sum(key_sizes.too_small(k))),
+        added_rows=int(merged_sizes.rows[reaches & ~keep].sum()),
         withheld_patterns=() if rules.blanks else _patterns(pattern[lost], rows[lost]),
     )
     return strata.holding() if is_night else strata
 
 
-def _refuse_undersized(rows: Ints, rules: StrataRules) -> None:
-    n_undersized = int(np.sum(rows < rules.k))
+def sizes_of(keys: pa.Table) -> Sizes:
+    rows = np.asarray(keys[ROWS])
+    if WEIGHT not in keys.column_names:
+        return Sizes.of(rows)
+    return Sizes.of(rows, np.asarray(keys[WEIGHT]), np.asarray(keys[HEAVIEST]))
+
+
+def _refuse_undersized(sizes: Sizes, rules: StrataRules) -> None:
+    n_undersized = int(np.sum(sizes.too_small(rules.k)))
     if rules.undersized == "error" and n_undersized:
+        weighed = ", or one with more than half of their weight" if sizes.weight.any() else ""
         raise DataError(
-            f"{n_undersized} of {len(rows)} blocking keys have fewer than k={rules.k} records and blocks.undersized "
-            "is 'error'; use merge or suppress, or coarser blocking columns"
+            f"{n_undersized} of {len(sizes.rows)} blocking keys have fewer than k={rules.k} records{weighed} and "
+            "blocks.undersized is 'error'; use merge or suppress, or coarser blocking columns"
         )
 
 

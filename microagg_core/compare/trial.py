@@ -26,12 +26,13 @@ from microagg_core.blocks.masking import (
 from microagg_core.compare.drawing import PlannedTrial
 from microagg_core.compiling import compile_parts
 from microagg_core.data.formats.writing import released_format
+from microagg_core.data.kinds.contract import Claim
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.slices import RECORD
 from microagg_core.errors import DataError, MicroaggError, sanitized
 from microagg_core.group.bounds import gap_percent
 from microagg_core.group.metrics.losses import percent
-from microagg_core.group.metrics.moments import Groups, Moments
+from microagg_core.group.metrics.moments import MOST_OF_WEIGHT, Groups, Moments
 from microagg_core.group.metrics.statistics import LossStatistics, losses_of, significant
 from microagg_core.inspect.candidates import Candidates
 from microagg_core.inspect.checks.known import known_cure
@@ -51,7 +52,7 @@ from microagg_core.release.context import Context
 from microagg_core.release.planned import PLANNED, Planned, load_planned
 from microagg_core.release.planning import undeclared_codes
 from microagg_core.release.step import JsonOutput, Step, Work
-from microagg_core.release.steps.demands import PartitionDemands, protection_of
+from microagg_core.release.steps.demands import PartitionDemands, needs_protection, protection_of
 from microagg_core.release.steps.drawn_rows import DRAFTS, DRAWN_ROWS, Draft, read_drawn_rows
 from microagg_core.release.steps.measuring import proved_figures
 from microagg_core.spec.edits import Comparison
@@ -70,6 +71,19 @@ class ColumnExpected:
 
     records_certain: float
     by_chance: float | None
+
+
+@dataclass(frozen=True)
+class CostOfWeights:
+    """What it costs that no record has more than half of the weight of its group.
+
+    Of the weighted variance of quasi-identifiers the loss in percent, with the rule and without; and of groups that are
+    made without it, the share that would break it.
+    """
+
+    l_sse: float
+    l_sse_without: float
+    broken_without: float
 
 
 @dataclass(frozen=True)
@@ -113,6 +127,8 @@ class Expected:
     broken: tuple[str, ...]
     #: What a careful operator would look at in the records that were grouped, in words.
     remarks: tuple[str, ...] = ()
+    #: For the k asked, where records have survey weights.
+    weights: CostOfWeights | None = None
 
 
 @dataclass(frozen=True)
@@ -153,7 +169,7 @@ TRIALS = JsonOutput("trials", Trial)
 def try_setting(work: Work) -> int:
     """Group the drawn rows by one setting, and measure."""
     planned, trial = load_planned(work), work.load(PLANNED_TRIALS)[work.number]
-    compile_parts(trial.setting.parts(trial.proves, bool(protection_of(planned.context).of_groups)))
+    compile_parts(trial.setting.parts(trial.proves, needs_protection(planned.context)))
     try:
         made = _Trying(work, planned, trial).result()
     except DataError as error:
@@ -206,6 +222,7 @@ class RoundingLoss:
 
     def __init__(self, encoding: Encoding, besides: Container[str] = ()) -> None:
         """Look at whole numbers, ``besides`` those that may be none."""
+        self._encoding = encoding
         kinds = enumerate(zip(encoding.kinds, encoding.origins, strict=True))
         self._columns = [
             (j, kind, finer, origin)
@@ -218,7 +235,7 @@ class RoundingLoss:
         """Add a block; of missing values both errors are 0."""
         if not self._columns:
             return
-        groups = Groups.of(outcome.labels)
+        groups = Groups.of(outcome.labels, self._encoding.weights_of(ticks))
         for sums, (j, kind, finer, origin) in zip(self._sums, self._columns, strict=True):
             came, rounded = kind.offsets(ticks[j], origin), kind.released_offsets(outcome.representatives[j], origin)
             exact = finer.released_offsets(finer.representatives(ticks[j], groups), origin)
@@ -253,8 +270,9 @@ class _Trying:
         self.places, self.first, self.sizes = np.unique(place, return_index=True, return_counts=True)
         self.spec = trial.setting.applied(context.spec)
         self.demands: PartitionDemands | None = None
-        if self.spec.protect is not None:
-            used = [Distribution.of(self.table[f"c{j}"]) for j in range(len(context.schema.confidential))]
+        if self.spec.protect is not None or context.schema.weight is not None:
+            columns = range(len(context.schema.confidential) if self.spec.protect is not None else 0)
+            used = [Distribution.of(self.table[f"c{j}"]) for j in columns]
             self.demands = PartitionDemands.among(context, self.table, used)
         #: What a sum over a block's records counts in the mean over all records that would be released, block by block.
         self.weights: Floats = np.full(len(self.places), 1.0 / len(place))
@@ -312,6 +330,7 @@ class _Trying:
             **self._times(seconds),
             **self._risks(exposure),
             remarks=(*added.in_words(), *self._edits(shown), *self._known(shown)),
+            weights=self._cost_of_weights(of_blocks) if draft.k == self.planned.context.spec.k else None,
         )
         if draft.is_whole:
             return Trial(expected, draft=self.trial.draft)
@@ -325,9 +344,10 @@ class _Trying:
         """Group a block, or some of its rows, by a seed."""
         spec = self.spec if seed == self.spec.seed else self.spec.model_copy(update={"seed": seed})
         ticks, missing = self._of_slice(rows)
-        protect = self.demands.of_block(rows.start, rows.stop) if self.demands and protecting else None
+        demands = self.demands if protecting else None
+        protect, mend = demands.of_block(rows.start, rows.stop) if demands else (None, None)
         block, encoding = self.draft.blocks[place].block, self.planned.encoding
-        return run_block(spec, encoding, self.steady, ticks, missing, block, protect, proving=proving)
+        return run_block(spec, encoding, self.steady, ticks, missing, block, protect, mend=mend, proving=proving)
 
     def _lost_by(self, seed: int) -> Floats:
         """Compute what blocks lose by another seed."""
@@ -337,6 +357,24 @@ class _Trying:
             ticks, missing = self._of_slice(rows)
             lost.append(squares_lost(encoding, self.scale, ticks, outcome, missing))
         return np.array(lost)
+
+    def _cost_of_weights(self, released: list[list[NDArray[Any]]]) -> CostOfWeights | None:
+        """Group the drawn blocks once more, the weight neither in the metric nor held by groups, and compare."""
+        if self.planned.context.schema.weight is None:
+            return None
+        free, steady = self.planned.encoding.without_weight(), self.steady.without_weight()
+        lost, squares, broken, n_groups = np.zeros((len(released), 2)), np.zeros(len(released)), 0, 0
+        for i, (place, rows) in enumerate(self._blocks()):
+            ticks, missing = self._of_slice(rows)
+            block = self.draft.blocks[place].block
+            without = run_block(self.spec, free, steady, ticks, missing, block, proving=False)
+            of_block = _Weighed(self.scale.without_weight(), ticks, missing)
+            lost[i], squares[i] = [of_block.lost(made) for made in (released[i], without.released)], of_block.squares
+            shares = Groups.of(without.labels).greatest_shares(of_block.weights)
+            broken, n_groups = broken + int(np.sum(shares > MOST_OF_WEIGHT)), n_groups + len(shares)
+        whole = self._mean(squares)
+        with_rule, without_rule = (significant(percent(self._mean(of), whole), 3) for of in lost.T)
+        return CostOfWeights(with_rule, without_rule, significant(broken / n_groups, 3))
 
     def _load_kernels(self) -> None:
         """Group some rows of the largest block and drop the result, so that no timing includes loading kernels."""
@@ -476,6 +514,27 @@ class _Trying:
         asking = asking_share(spec.risk, table.num_rows, len(encoding.kinds)) if self.draft.is_whole else 1.0
         records = np.asarray(table[RECORD])
         return expose(encoding, shown, (of_label,), confidential, records, origins, asking=asking, seed=spec.seed)
+
+
+class _Weighed:
+    """The quasi-identifiers of a block that have means, with the weights of its records."""
+
+    def __init__(self, scale: Encoding, ticks: list[NDArray[Any]], missing: Bools) -> None:
+        weights = scale.weights_of(ticks)
+        self._scale, self.weights = scale, np.zeros(len(missing)) if weights is None else weights
+        self._without = missing | [Claim.MEAN_KEPT not in kind.claims for kind in scale.kinds]
+        self._z = scale.standardize(scale.offsets_of(ticks), self._without)
+
+    @property
+    def squares(self) -> float:
+        """Weighted squared deviations from the mean of all records."""
+        return float(np.sum(self.weights[:, None] * self._z * self._z))
+
+    def lost(self, released: list[NDArray[Any]]) -> float:
+        columns = zip(self._scale.kinds, released, self._scale.origins, strict=True)
+        after = np.column_stack([kind.released_offsets(ticks, origin) for kind, ticks, origin in columns])
+        gone = self._z - self._scale.standardize(after, self._without)
+        return float(np.sum(self.weights[:, None] * gone * gone))
 
 
 def _by_chance(exposure: Exposure) -> float | None:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from microagg_core.arrays import Ints
+from microagg_core.arrays import Floats, Ints
 from microagg_core.data.kinds.contract import Kind
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.ordering import combinations
@@ -108,6 +108,12 @@ class ReleasedFile:
     def came(self) -> list[pa.ChunkedArray]:
         """Quasi-identifiers as they came in; of survivors none, as nobody keeps them."""
         return [] if self.is_carried else [self.origins[f"q{j}"] for j in range(len(self.promise.kinds))]
+
+    @cached_property
+    def weights(self) -> Floats | None:
+        """Survey weights as they came in; None where there are none."""
+        columns = zip(self.promise.kinds, self.came, strict=not self.is_carried)
+        return next((kind.ticks(came)[0] for kind, came in columns if kind.is_weight), None)
 
     @cached_property
     def combinations(self) -> tuple[Ints, Ints]:

@@ -26,7 +26,13 @@ import numpy as np
 
 from microagg_core.arrays import Floats
 from microagg_core.data.kinds.contract import Claim, Kind
-from microagg_core.group.metrics.figures import AttributeFigures, CategoryFigures, CorrelationChange, Figures
+from microagg_core.group.metrics.figures import (
+    AttributeFigures,
+    CategoryFigures,
+    CorrelationChange,
+    Figures,
+    WeightedFigures,
+)
 from microagg_core.group.metrics.losses import percent
 from microagg_core.group.metrics.moments import Moments
 from microagg_core.group.metrics.statistics import (
@@ -36,6 +42,7 @@ from microagg_core.group.metrics.statistics import (
     losses_of,
     significant,
 )
+from microagg_core.inspect.checks.weights import Weighed
 from microagg_core.inspect.edits import RuleCount
 from microagg_core.inspect.portrait.categories import category_counts, named
 from microagg_core.inspect.portrait.contract import PERCENTS, Portrait, Summary
@@ -183,18 +190,22 @@ def published_figures(
     moments: Sequence[tuple[Moments, Moments]],
     proved: Figures,
     fewest: int,
+    weighed: Weighed | None = None,
 ) -> Figures:
     """Choose the figures that may be published of so many records and groups.
 
     The ``moments`` of each quasi-identifier are of the released records, as they came and as they are released. What
-    tells a count of the input leaves ``fewest`` possible.
+    tells a count of the input leaves ``fewest`` possible. With survey weights, plain variances and correlations from
+    before tell of the plain means of groups, and these beside the weighted ones of single records: neither they nor
+    what they follow from are published.
     """
     free = statistics.records - n_groups
     if free < _FREE_FOR_TOTALS:
         return figures_of_few(statistics.records)
     figures, why = Figures(records=statistics.records), []
     by_attribute = free >= _FREE_FOR_ATTRIBUTES
-    attributes = _attributes(statistics, kinds, moments, fewest) if by_attribute else []
+    has_variances = weighed is None
+    attributes = _attributes(statistics, kinds, moments, fewest, has_variances=has_variances) if by_attribute else []
     totals = _totals(statistics, attributes)
     bound = _bound(statistics, proved, totals)
     figures |= Figures.model_validate(_given(totals)) | _still_proved(proved, bound)
@@ -207,13 +218,38 @@ def published_figures(
         for kind, attribute in zip(kinds, attributes, strict=True):
             looked |= {f"attributes.{kind.name}.{name}": rounded for name, rounded in attribute.figures.items()}
         n_numbers = sum(not kind.is_coded for kind in kinds)
-        changes = _correlations(statistics) if n_numbers > 1 else {}
+        changes = _correlations(statistics) if n_numbers > 1 and weighed is None else {}
         if changes:
             figures |= Figures(correlation_change=_change(statistics, changes, n_numbers))
             looked |= {f"correlation_change.{name}": rounded for name, rounded in changes.items()}
     else:
         why.append("figures by attribute: the release is too small for them")
+    if weighed is not None:
+        loss = _weighted_loss(weighed)
+        looked["weighted.l_sse"] = loss
+        figures |= Figures(weighted=_weighted(weighed, kinds, loss))
     return figures | _told(looked, why)
+
+
+def _weighted_loss(weighed: Weighed) -> Rounded | None:
+    """Round the weighted loss until no group shows in it, whatever is known of the others.
+
+    A multiple of the plain loss takes all groups of one weight away from it, and may leave a single one: so the figure
+    has to hide the most that a group makes of either, without any help of others.
+    """
+    squares = weighed.squares
+    lacking = REST_OF_LARGEST * percent(weighed.largest * weighed.most_lost, squares)
+    return hiding(percent(weighed.lost, squares), lacking)
+
+
+def _weighted(weighed: Weighed, kinds: Sequence[Kind], loss: Rounded | None) -> WeightedFigures:
+    """Give the loss, and the weighted means of what is released, which its readers can compute."""
+    weights, means = weighed.weights_of_columns, dict[str, float | str]()
+    for kind, total, weight in zip(kinds, weighed.after.tolist(), weights.tolist(), strict=True):
+        if weight > 0 and Claim.MEAN_KEPT in kind.claims:
+            shown = kind.shown(total / weight)
+            means[kind.name] = shown if isinstance(shown, str) else significant(shown)
+    return WeightedFigures.model_validate({"means": means, **_given({"l_sse": loss})})
 
 
 def with_summaries(figures: Figures, portrait: Portrait, k: int, fewest: int) -> Figures:
@@ -259,13 +295,14 @@ def with_categories(
     Those of the release can be counted by whoever reads it. Of the input a category is told that ``fewest`` records
     had, or more, rounded until so many counts may be the true one.
     """
-    attributes = dict(figures.attributes or {})
+    attributes, is_weighted = dict(figures.attributes or {}), any(kind.is_weight for kind in kinds)
     for kind, (came, after) in zip(kinds, moments, strict=True):
         if kind.name in attributes and came.counts and after.n:
+            known = _known_shares(came, k, has_mode=kind.is_coded and not is_weighted, has_half=not is_weighted)
             names, before, released = category_counts(kind, came, after)
             chosen = named(kind, names, np.maximum(released, np.where(before >= fewest, before, 0)))
             shares = [
-                _category(names[code], int(released[code]), after.n, _before(kind, code, came, after, k, fewest))
+                _category(names[code], int(released[code]), after.n, _before(code, came, after, known, fewest))
                 for code in chosen
             ]
             if not kind.is_ranked:  # not by what is only known of the input
@@ -281,19 +318,29 @@ def _category(name: str, count: int, records: int, before: Rounded | None) -> Ca
     return CategoryFigures.model_validate({"category": name, "share": significant(100.0 * count / records), **told})
 
 
-def _before(kind: Kind, code: int, came: Moments, after: Moments, k: int, fewest: int) -> Rounded | None:
-    """Publish the share that a category had, if enough records had it.
+def _known_shares(came: Moments, k: int, *, has_mode: bool, has_half: bool) -> tuple[Fraction, Fraction]:
+    """Bound what share of a group a reader knows to have the released category at least, and another one at most.
 
-    Of a group with k records or more a reader knows that some of them have what is released: one at least, and no
-    fewer than any other category; and that no more than half of it have another one. And by its being told, that it is
-    of ``fewest`` records.
+    One record of it has what is released; of a mode without weights, as many as have any other category. And of modes
+    and medians without weights, no more than half have another one.
+
+    >>> of_three = Moments(30, 0, 0.0, 0.0, 0, 0, 2, (10, 10, 10))
+    >>> [str(share) for share in _known_shares(of_three, 5, has_mode=True, has_half=True)]
+    ['3/7', '2/5']
     """
+    other = min(Fraction(size // 2, size) for size in (k, k + 1)) if has_half else Fraction(1)
+    if not has_mode:
+        return Fraction(1, k), other
+    n_categories = sum(map(bool, came.counts))
+    return max(Fraction(-(-size // n_categories), size) for size in range(k, k + min(k, n_categories) + 1)), other
+
+
+def _before(code: int, came: Moments, after: Moments, known: tuple[Fraction, Fraction], fewest: int) -> Rounded | None:
+    """Publish the share that a category had, if enough records had it; by that, too, a reader knows something."""
     count, released = (of.counts[code] if code < len(of.counts) else 0 for of in (came, after))
     if count < fewest:
         return None
-    n_categories = came.n if kind.is_ranked else sum(map(bool, came.counts))
-    own = max(Fraction(-(-size // n_categories), size) for size in range(k, k + min(k, n_categories) + 1))
-    other = min(Fraction(size // 2, size) for size in (k, k + 1))
+    own, other = known
     high = released + math.floor(other * (after.n - released)) + came.n - after.n
     told = Rounded.share(count, came.n, max(fewest, math.ceil(own * released)), high, fewest)
     return told if told and told.value else None
@@ -364,7 +411,12 @@ class _Attribute:
 
 
 def _attributes(
-    statistics: LossStatistics, kinds: Sequence[Kind], moments: Sequence[tuple[Moments, Moments]], fewest: int
+    statistics: LossStatistics,
+    kinds: Sequence[Kind],
+    moments: Sequence[tuple[Moments, Moments]],
+    fewest: int,
+    *,
+    has_variances: bool,
 ) -> list[_Attribute]:
     before, losses, attributes = statistics.before, attribute_losses(statistics), []
     for j, (kind, own) in enumerate(zip(kinds, moments, strict=True)):
@@ -376,9 +428,10 @@ def _attributes(
         kept = None if squares.lacking else hiding(losses["variance_kept"][j], 0.0)
         is_category = kind.is_coded or kind.is_ranked
         of_categories = _categories(statistics, j, kind, own, fewest) if is_category else {}
+        of_numbers = {"il1s": il1s, **({"variance_kept": kept} if has_variances else {})}
         attributes.append(
             _Attribute(
-                figures={"l_sse": l_sse, **(of_categories or {"il1s": il1s, "variance_kept": kept})},
+                figures={"l_sse": l_sse, **(of_categories or of_numbers)},
                 sse=_as_told(l_sse, sst / 100.0, squares),
                 absolute=None if is_category else _as_told(il1s, to_sum, differences),
                 is_dominated=squares.lacking > 0,
@@ -430,7 +483,7 @@ def _with_moments(kind: Kind, attribute: _Attribute, came: Moments, after: Momen
 
 
 def _moments(kind: Kind, after: Moments) -> AttributeFigures:
-    if Claim.MEAN_KEPT not in kind.claims:
+    if Claim.MEAN_KEPT not in kind.claims:  # a weight's moments are those of its logarithm
         return AttributeFigures(unit=kind.unit.name)
     return AttributeFigures(
         unit=kind.unit.name,

@@ -312,7 +312,7 @@ class Expectation:
 
     def sentences(self) -> list[str]:
         """Say what the table means, its columns first."""
-        return [*self._of_asked(), *self._of_larger(), *self._limits()]
+        return [*self._of_asked(), *self._of_weights(), *self._of_larger(), *self._limits()]
 
     def table(self) -> Rows:
         """Tabulate what is expected of each k, the header first."""
@@ -347,6 +347,15 @@ class Expectation:
         alone = percent_in_words(one.unique_before)
         yield f"{alone} of records stand alone with their blocking values and quasi-identifiers before masking"
         yield from one.remarks
+
+    def _of_weights(self) -> Iterator[str]:
+        cost = None if self.asked is None else self.asked.weights
+        if cost is not None:
+            yield (
+                "weights: at most half of a group's weight in one record; of the weighted variance "
+                f"{cost.l_sse:.3g} % is lost, for {cost.l_sse_without:.3g} % without the rule, which "
+                f"{percent_in_words(cost.broken_without)} of groups would break"
+            )
 
     def _of_larger(self) -> Iterator[str]:
         now, more = self.asked, next((one for one in self.expected if one.k > self.k), None)

@@ -10,7 +10,7 @@ from microagg_core.arrays import Ints
 from microagg_core.blocks.cuts import count_leaves
 from microagg_core.blocks.plan import BlockPlan
 from microagg_core.blocks.strata import Strata
-from microagg_core.data.kinds.contract import Claim
+from microagg_core.data.kinds.contract import CATEGORY_RULES, Claim, Kind
 from microagg_core.data.kinds.metric import metric_words
 from microagg_core.data.kinds.nominal import NominalKind
 from microagg_core.group.algorithms import algorithms
@@ -180,6 +180,8 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
     stratum = plan.block_stratum
     is_changed = (strata.n_keys[stratum] > 1) | np.isin(stratum, list(plan.trees)) | (strata.pattern[stratum] != 0)
     changed = np.flatnonzero(is_changed)
+    weighed = ", or one with more than half of their weight" if spec.roles.weight else ""
+    few = f"fewer than k={spec.k} records{weighed}"
     return PlanReport(
         records=planned.survey.arrivals,
         withheld=strata.suppressed_rows,
@@ -198,10 +200,10 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
         max_records=plan.max_records,
         seconds=significant(float(plan.block_seconds.sum())),
         task_bytes=task_bytes(plan, info, len(planned.context.kinds), spec.k, planned.survey.row_bytes),
-        largest=_lines(plan, spec.k, largest),
-        changed=_lines(plan, spec.k, changed[:_CHANGED]),
+        largest=_lines(plan, few, largest),
+        changed=_lines(plan, few, changed[:_CHANGED]),
         n_changed=len(changed),
-        rounding=tuple(kind.rounding_in_words() for kind in planned.encoding.kinds),
+        rounding=tuple(_rounding(kind, planned.context.schema.weight) for kind in planned.encoding.kinds),
         metric=tuple(
             f"{column.name!r}: {words}"
             for column in spec.roles.quasi_identifiers
@@ -247,20 +249,20 @@ def _quoted(names: list[str], pattern: int) -> str:
     return ", ".join(map(repr, lacking[:_LACKING])) + more
 
 
-def _lines(plan: BlockPlan, k: int, blocks: Ints) -> tuple[BlockLine, ...]:
+def _lines(plan: BlockPlan, few: str, blocks: Ints) -> tuple[BlockLine, ...]:
     return tuple(
-        BlockLine(b, int(plan.block_rows[b]), round(float(plan.block_seconds[b]), 3), _reason(plan, k, b))
+        BlockLine(b, int(plan.block_rows[b]), round(float(plan.block_seconds[b]), 3), _reason(plan, few, b))
         for b in blocks.tolist()
     )
 
 
-def _reason(plan: BlockPlan, k: int, block: int) -> str:
+def _reason(plan: BlockPlan, few: str, block: int) -> str:
     strata, stratum = plan.strata, int(plan.block_stratum[block])
     words = []
     if strata.n_keys[stratum] > 1:
         words.append(
             f"merged from {int(strata.n_keys[stratum])} keys, the first {int(strata.depth[stratum])} blocking "
-            f"columns kept, because a key had fewer than k={k} records"
+            f"columns kept, because a key had {few}"
         )
     if stratum in plan.trees:
         words.append(
@@ -311,6 +313,11 @@ def plan_warnings(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
             "people, households or firms, give it another role, as its values are released as labels"
         )
     return tuple(words)
+
+
+def _rounding(kind: Kind, weight: str | None) -> str:
+    is_by_weight = weight is not None and kind.applied_rule in CATEGORY_RULES
+    return f"{kind.rounding_in_words()}{', by weight' if is_by_weight else ''}"
 
 
 def _dominance_words(column: Dominated) -> str:

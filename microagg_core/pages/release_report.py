@@ -105,6 +105,8 @@ def _loss_rows(losses: Figures) -> list[tuple[str, str]]:
     rows = []
     if "l_sse" in losses.model_fields_set:
         rows.append(("information loss", f"L_SSE {losses.shown('l_sse')}, L_E {losses.shown('l_e')}"))
+    if losses.weighted is not None:
+        rows.append(("weighted loss", losses.shown("weighted.l_sse")))
     if losses.gap is not None:
         least = 100 * (losses.lower_bound or 0.0) / losses.sst if losses.sst else 0.0
         rows.append(("lower bound", f"L_SSE {least:.6g} % for any groups of at least k in these blocks"))

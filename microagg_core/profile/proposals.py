@@ -26,7 +26,7 @@ from microagg_core.spec.release import ReleaseSpec
 #: What words in names mean, in the order in which they count. A word counts if it is one of a name's own;
 #: a word of five letters or more also as the beginning or end of one (birthyear, netincome).
 MEANINGS = {
-    "weight": "db090 rb050 rb060 pb040 pb060 wgt wgts weights pweight fnlwgt afnlwgt finalweight sampweight "
+    "weight": "db090 rb050 rb060 pb040 pb060 pw wgt wgts weights pweight fnlwgt afnlwgt finalweight sampweight "
     "samplingweight designweight sampleweight gewicht hochrechnung ponderation grossing",
     "contact": "email mail phone telephone tel telefon mobile fax iban passport address adresse street strasse url "
     "homepage ip ssn nin nino nhs sin pesel bsn sozialversicherungsnummer licence license licenseplate numberplate "
@@ -121,12 +121,13 @@ _MOST_BLOCKING = 4
 #: Continuous figures have more different values.
 _CONTINUOUS = 20
 
-QUASI, BLOCKING, CONFIDENTIAL, DROP, IDENTIFIERS = (
+QUASI, BLOCKING, CONFIDENTIAL, DROP, IDENTIFIERS, WEIGHT = (
     "quasi_identifiers",
     "blocking",
     "confidential",
     "drop",
     "identifiers",
+    "weight",
 )
 _KNOWN_OUTSIDE = "known from outside"
 _UNKNOWN = "nothing tells whether others know it: confidential, if nobody does"
@@ -170,7 +171,7 @@ class RoleProposal:
 def proposed_roles(columns: Sequence[ColumnProfile], sample: pa.Table) -> tuple[RoleProposal, ...]:
     """Propose a role for each column, in their order; ``sample`` is what was profiled."""
     proposals = [_by_itself(column) for column in columns]
-    proposals = _with_blocking(proposals, sample)
+    proposals = _with_weight(_with_blocking(proposals, sample))
     if not any(one.role == QUASI and one.reason != _UNKNOWN for one in proposals):
         has_people = any(_OF_PEOPLE & set(meanings_of(one.column.name)) or one.column.tells_sex for one in proposals)
         proposals = [_without_names(one, has_people) for one in proposals]
@@ -187,6 +188,23 @@ def _not_too_many(proposals: Sequence[RoleProposal]) -> Iterator[RoleProposal]:
             yield one if room >= 0 else replace(one, role=DROP, reason=many)
         else:
             yield one
+
+
+def _with_weight(proposals: Sequence[RoleProposal]) -> list[RoleProposal]:
+    """Take the survey weight with most values, of equal ones the last, as households' stand before persons'."""
+    weights = [one for one in proposals if "weight" in meanings_of(one.column.name) and _weighs(one.column)]
+    if not weights:
+        return list(proposals)
+    chosen = max(enumerate(weights), key=lambda pair: (pair[1].column.distinct, pair[0]))[1]
+    role = replace(chosen, role=WEIGHT, reason="a survey weight: groups get weighted means, and totals are kept")
+    return [role if one is chosen else one for one in proposals]
+
+
+def _weighs(column: ColumnProfile) -> bool:
+    """Tell whether every record has a number above 0."""
+    is_number = column.is_numeric and column.type.startswith(("int", "uint", "float", "double", "decimal"))
+    is_positive = not column.zeros and not (column.low or "").startswith("-")
+    return is_number and is_positive and not column.missing and not column.codes and column.distinct > 1
 
 
 def _by_itself(column: ColumnProfile) -> RoleProposal:
@@ -353,13 +371,22 @@ _OF_ALL = ("jointly_unique", "ties_few_records")
 Look: TypeAlias = Callable[[Sequence[RoleProposal]], tuple[Disclosure, ...]]
 
 
+def missing_rule(proposals: Sequence[RoleProposal]) -> str:
+    """Choose what becomes of missing quasi-identifiers; beside a weight none of their cells can be blanked."""
+    if not any(one.column.missing for one in proposals if one.role == QUASI):
+        return "error"
+    return "separate" if any(one.role == WEIGHT for one in proposals) else "blank"
+
+
 def look_at_rows(source: Input, table: pa.Table, proposals: Sequence[RoleProposal]) -> tuple[Disclosure, ...]:
-    roles: dict[str, list[Any]] = {}
+    roles: dict[str, Any] = {}
     # Blocking columns go from general to fine.
     for proposal in sorted(proposals, key=lambda one: one.column.distinct if one.role == BLOCKING else 0):
         name, kind = proposal.column.name, proposal.kind
-        roles.setdefault(proposal.role, []).append({"name": name, "kind": kind} if kind else name)
-    has_missing = any(proposal.column.missing for proposal in proposals if proposal.role == QUASI)
+        if proposal.role == WEIGHT:
+            roles[WEIGHT] = name
+        else:
+            roles.setdefault(proposal.role, []).append({"name": name, "kind": kind} if kind else name)
     spec = {
         "name": "look",
         "k": STARTER_K,
@@ -367,7 +394,7 @@ def look_at_rows(source: Input, table: pa.Table, proposals: Sequence[RoleProposa
         "output": {"url": "release"},
         "work": {"url": "work"},
         "roles": roles,
-        "missing": "blank" if has_missing else "error",
+        "missing": missing_rule(proposals),
     }
     return trial_survey(ReleaseSpec.model_validate(spec), table)
 

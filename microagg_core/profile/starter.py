@@ -17,7 +17,16 @@ from microagg_core.data.formats.options import quoted
 from microagg_core.data.formats.reading import input_format
 from microagg_core.group.algorithms import algorithms
 from microagg_core.profile.profile import FileProfile, held, notes
-from microagg_core.profile.proposals import BLOCKING, IDENTIFIERS, QUASI, STARTER_K, RoleProposal, meanings_of
+from microagg_core.profile.proposals import (
+    BLOCKING,
+    IDENTIFIERS,
+    QUASI,
+    STARTER_K,
+    WEIGHT,
+    RoleProposal,
+    meanings_of,
+    missing_rule,
+)
 from microagg_core.spec.release import Output
 from microagg_core.store.urls import basename, is_local, local_path
 
@@ -27,6 +36,7 @@ ROLES = {
     "quasi_identifiers": "known from outside: microaggregated together; at least one",
     "blocking": "known from outside and kept exactly, from general to fine",
     "confidential": "released as they are",
+    "weight": "one column of survey weights: groups get weighted means, which keeps weighted totals",
     "drop": "not released, not looked at",
 }
 #: Below this the dearer ways of grouping take seconds.
@@ -62,7 +72,7 @@ def starter_of(profile: FileProfile, data: str, spec: Path, is_accepted: bool = 
         output_format=form.name if form.name in released_names() else Output.model_fields["format"].default,
         roles="\n".join(_role_lines(profile.proposals, is_accepted)),
         unit=f"[{', '.join(map(quoted, unit))}]" if unit else "row",
-        missing="blank" if any(column.missing for column in profile.with_role(QUASI)) else "error",
+        missing=missing_rule(profile.proposals),
     )
 
 
@@ -77,6 +87,10 @@ def _role_lines(proposals: Sequence[RoleProposal], is_accepted: bool) -> Iterato
             sorted(in_order, key=lambda one: order.index(one.role)), "propose {} ({})", in_words=True
         )
     for role, what in ROLES.items():
+        if role == WEIGHT:
+            named = [quoted(one.column.name) for one in in_order if one.role == role and is_accepted]
+            yield f"{f'  weight: {named[0]}' if named else '  # weight: a_column':<25} # {what}"
+            continue
         own = [proposal for proposal in in_order if proposal.role == role] if is_accepted else []
         start = f"  {role}:" if own else f"  {role}: []"
         yield f"{start:<25} # {what}"

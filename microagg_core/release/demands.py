@@ -19,7 +19,12 @@ from microagg_core.release.manifest import Manifest
 from microagg_core.release.minisign import PublicKey
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_ROLES = {"quasi_identifier": "a quasi-identifier", "blocking": "a blocking column", "confidential": "confidential"}
+_ROLES = {
+    "quasi_identifier": "a quasi-identifier",
+    "weight": "the weight",
+    "blocking": "a blocking column",
+    "confidential": "confidential",
+}
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 from microagg_core.data.formats.writing import released_format
-from microagg_core.data.kinds.contract import CLAIMS_OF_A_MEAN
+from microagg_core.data.kinds.contract import CLAIMS_OF_A_MEAN, WEIGHTED, Claim, Kind
 from microagg_core.data.places import filled_in
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.figures import Figures
@@ -37,7 +36,7 @@ from microagg_core.spec.release import ReleaseSpec, TimeBudget
 from microagg_core.store.layout import ReleaseLayout, revision_name
 from microagg_core.store.objects import Store
 
-_ROLE_OF = {"quasi_identifiers": "quasi_identifier", "blocking": "blocking", "confidential": "confidential"}
+_ROLE_OF = {"quasi_identifiers": "quasi_identifier"}
 
 
 def release_id(spec: ReleaseSpec, now: datetime.datetime, given: str | None = None) -> str:
@@ -69,22 +68,6 @@ def settled_spec(spec: ReleaseSpec, identity: str, moment: datetime.datetime) ->
     """Fill the input of one release in: what it has on the day that it is meant for."""
     url = filled_in(spec.input.url, identity, meant_moment(spec, identity, moment).date())
     return spec.model_copy(update={"input": spec.input.model_copy(update={"url": url})})
-
-
-def _columns(planned: Planned) -> tuple[ColumnEntry, ...]:
-    schema, kinds = planned.context.schema, {kind.name: kind for kind in planned.encoding.kinds}
-    entries = []
-    for column, held in zip(schema.released, schema.released_schema.types, strict=True):
-        said: dict[str, Any] = {}
-        if (kind := kinds.get(column.name)) is not None:
-            if kind.claims != CLAIMS_OF_A_MEAN:
-                said["claims"] = tuple(sorted(kind.claims))
-            if kind.importance != 1.0:
-                said["importance"] = kind.importance
-            if kind.null_is_category:
-                said["missing"] = "category"
-        entries.append(ColumnEntry(name=column.name, type=str(held), role=_ROLE_OF[column.role], **said))  # type: ignore[arg-type]
-    return tuple(entries)
 
 
 def release_facts(
@@ -141,6 +124,30 @@ def release_facts(
         checks=tuple(checks),
         software=software(),
     )
+
+
+def _columns(planned: Planned) -> tuple[ColumnEntry, ...]:
+    schema = planned.context.schema
+    promised = {kind.name: _claims(kind, schema.weight is not None) for kind in planned.encoding.kinds}
+    claims = {name: tuple(sorted(of)) for name, of in promised.items() if of != CLAIMS_OF_A_MEAN}
+    importance = {kind.name: kind.importance for kind in planned.encoding.kinds if kind.importance != 1.0}
+    with_missing = {kind.name for kind in planned.encoding.kinds if kind.null_is_category}
+    return tuple(
+        ColumnEntry(
+            name=c.name,
+            type=str(t),
+            role=_ROLE_OF.get(c.role, c.role),  # type: ignore[arg-type]
+            claims=claims.get(c.name),
+            importance=importance.get(c.name),
+            missing="category" if c.name in with_missing else None,
+        )
+        for c, t in zip(schema.released, schema.released_schema.types, strict=True)
+    )
+
+
+def _claims(kind: Kind, is_weighted: bool) -> frozenset[Claim]:
+    """What holds of a released column: with weights it is the weighted mean that is kept."""
+    return frozenset(WEIGHTED.get(claim, claim) for claim in kind.claims) if is_weighted else kind.claims
 
 
 def _edit_entries(spec: ReleaseSpec, files: Inspected, carried: CarriedFiles | None) -> tuple[EditEntry, ...]:

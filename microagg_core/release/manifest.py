@@ -69,7 +69,12 @@ class _Model(BaseModel):
         return {name: value for name, value in plain(self).items() if value is not None or name not in self._said_only}
 
 
-_STANDS = {Claim.MODE_OF_GROUP: "most frequent value", Claim.MEDIAN_OF_GROUP: "lower median"}
+_STANDS = {
+    Claim.MODE_OF_GROUP: "most frequent value",
+    Claim.MEDIAN_OF_GROUP: "lower median",
+    Claim.WEIGHTED_MODE_OF_GROUP: "weighted mode",
+    Claim.WEIGHTED_MEDIAN_OF_GROUP: "lower weighted median",
+}
 
 
 class ColumnEntry(_Model):
@@ -78,7 +83,7 @@ class ColumnEntry(_Model):
     _said_only = frozenset({"claims", "importance", "missing"})
     name: str = Field(min_length=1)
     type: str = Field(min_length=1)
-    role: Literal["quasi_identifier", "blocking", "confidential"]
+    role: Literal["quasi_identifier", "weight", "blocking", "confidential"]
     #: What holds of a quasi-identifier's values; not there where each is the mean of its group.
     claims: tuple[Claim, ...] | None = None
     #: How many times a quasi-identifier counted when groups were made; not there where it counted once.
@@ -90,13 +95,13 @@ class ColumnEntry(_Model):
     def stands(self) -> str:
         """Say what its values are of their groups, where it is a quasi-identifier."""
         if self.is_mean:
-            return "mean"
+            return "weighted mean" if Claim.WEIGHTED_MEAN_KEPT in (self.claims or ()) else "mean"
         claims = self.claims or ()
         return next((words for claim, words in _STANDS.items() if claim in claims), "one value")
 
     @property
     def is_ranked(self) -> bool:
-        return Claim.MEDIAN_OF_GROUP in (self.claims or ())
+        return not {Claim.MEDIAN_OF_GROUP, Claim.WEIGHTED_MEDIAN_OF_GROUP}.isdisjoint(self.claims or ())
 
     @property
     def is_category(self) -> bool:
@@ -106,7 +111,8 @@ class ColumnEntry(_Model):
     @property
     def is_mean(self) -> bool:
         """Tell whether its values are means of groups, which keep the mean of all."""
-        return self.role == "quasi_identifier" and (self.claims is None or Claim.MEAN_KEPT in self.claims)
+        kept = {Claim.MEAN_KEPT, Claim.WEIGHTED_MEAN_KEPT}
+        return self.role == "quasi_identifier" and (self.claims is None or not kept.isdisjoint(self.claims))
 
 
 class AlgorithmEntry(_Model):
@@ -353,7 +359,7 @@ class Manifest(ReleaseFacts):
 
         They are kept, since a later version may know more figures; a receiver may want to know all.
         """
-        columns = {column.name for column in self.columns if column.role == "quasi_identifier"}
+        columns = {column.name for column in self.columns if column.role in ("quasi_identifier", "weight")}
         plain = (bool, int, float, str, type(None))
         settings = [*self.algorithm.parameters.values(), *self.rounding.values()]
         n_open = sum(not isinstance(value, plain) for value in settings)

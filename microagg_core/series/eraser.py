@@ -394,7 +394,7 @@ class _Remains:
 
     def _digests(self, table: pa.Table) -> UInt64s:
         columns, key = self._manifest.columns, self._eraser.key
-        quasi = [c.name for c in columns if c.role == "quasi_identifier"]
+        quasi = [c.name for c in columns if c.role in ("quasi_identifier", "weight")]
         classes = classes_of(table, [*self._eraser.spec.roles.blocking, *quasi], key)
         return _row_digests(classes, rows_of(table, [c.name for c in columns if c.role == "confidential"], key))
 

@@ -356,7 +356,9 @@ def _as_begun(spec: ReleaseSpec, schema: FileSchema, state: Generation, past: Pa
             f"series: {spec.name!r} was begun otherwise ({'; '.join(problems)}), and what changes from night to night "
             "tells of single people; set it back, or begin a new series of other people"
         )
-    rounding = {name: rule for name, rule in begun.rounding.items() if name not in categories}
+    # Neither means of weights nor what stands for categories have a rounding that a spec could ask for.
+    unrounded = {spec.roles.weight, *categories}
+    rounding = {name: rule for name, rule in begun.rounding.items() if name not in unrounded}
     return spec.model_copy(update={"rounding": rounding})
 
 

@@ -13,9 +13,10 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Claim, Kind
+from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Claim, Declaration, Kind
 from microagg_core.data.kinds.metric import Metric
-from microagg_core.data.kinds.registry import kind_of, number_kind_for
+from microagg_core.data.kinds.registry import kind_for, kind_of, number_kind_for
+from microagg_core.data.kinds.weights import weight_kind
 from microagg_core.data.tables.types import is_bytes, is_nested, is_text, levels_of
 from microagg_core.errors import DataError, SpecError
 from microagg_core.group.algorithms import algorithms
@@ -25,7 +26,9 @@ from microagg_core.spec.quasi_identifiers import QuasiIdentifier
 from microagg_core.spec.release import ReleaseSpec
 
 _MARKS = {";": "semicolons", "\t": "tabs", "|": "bars"}
-RELEASED_ROLES = ("quasi_identifiers", "blocking", "confidential")
+#: Roles of columns whose groups get one value, and all that are released.
+AVERAGED_ROLES = ("quasi_identifiers", "weight")
+RELEASED_ROLES = (*AVERAGED_ROLES, "blocking", "confidential")
 MISSING_PATTERN_LIMIT = 62  # patterns of missing values are bits of a 64-bit word
 
 
@@ -56,7 +59,12 @@ class FileSchema:
 
     @cached_property
     def quasi_identifiers(self) -> tuple[Column, ...]:
-        return self._with_role("quasi_identifiers")
+        """Columns of which a group shows one value: the weight is one of them."""
+        return self._with_role(*AVERAGED_ROLES)
+
+    @property
+    def weight(self) -> str | None:
+        return next((column.name for column in self._with_role("weight")), None)
 
     @cached_property
     def confidential(self) -> tuple[Column, ...]:
@@ -91,35 +99,42 @@ def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
     by_name = {c.name: c for c in columns}
     _check_analyses(spec, by_name)
     _check_edits(spec, {name: column.type for name, column in by_name.items()})
-    if spec.missing != "error" and len(spec.roles.quasi_identifiers) > MISSING_PATTERN_LIMIT:
+    if spec.missing != "error" and spec.roles.n_averaged > MISSING_PATTERN_LIMIT:
         raise SpecError(
             f"missing: {spec.missing} takes at most {MISSING_PATTERN_LIMIT} quasi-identifiers "
-            f"(got {len(spec.roles.quasi_identifiers)}); fill missing values in and set missing: error"
+            f"(got {spec.roles.n_averaged}); fill missing values in and set missing: error"
         )
     released = [c for c in columns if c.role in RELEASED_ROLES]
-    quasi = [c for c in released if c.role == "quasi_identifiers"]
+    quasi = [c for c in released if c.role in AVERAGED_ROLES]
     declared = {q.name: q for q in spec.roles.quasi_identifiers}
-    kinds = {c.name: _kind(spec, declared[c.name], file_schema.field(c.name)) for c in quasi}
+    kinds = {c.name: _kind(spec, declared.get(c.name), file_schema.field(c.name)) for c in quasi}
     _check_algorithm(spec, kinds.values())
-    for kind in kinds.values():
-        _check_metric(kind, declared[kind.name])
+    for name, quasi_identifier in declared.items():
+        _check_metric(kinds[name], quasi_identifier)
+    as_declared = [declared.get(name) for name in kinds]
     return FileSchema(
         columns=columns,
         blocking=tuple(by_name[name] for name in spec.roles.blocking),
         kinds=tuple(kinds.values()),
-        metrics=tuple(declared[name].metric for name in kinds),
-        zeros_apart=tuple(declared[name].zeros is not None for name in kinds),
+        metrics=tuple(of.metric if of else None for of in as_declared),
+        zeros_apart=tuple(of is not None and of.zeros is not None for of in as_declared),
         released_schema=pa.schema([(column.name, _released_type(spec, column, kinds)) for column in released]),
     )
 
 
-def _kind(spec: ReleaseSpec, declared: QuasiIdentifier, field: pa.Field) -> Kind:
-    """Take a column for what the spec declares it; an ordered dictionary of text for ordinal, where it says nothing."""
+def _kind(spec: ReleaseSpec, declared: QuasiIdentifier | None, field: pa.Field) -> Kind:
+    """Take a column for what the spec declares it; an ordered dictionary of text for ordinal, where it says nothing.
+
+    What is not declared is the weight, beside which rounded means would not keep weighted totals.
+    """
+    if declared is None:
+        return weight_kind(field.name, field.type)
     kind, levels, own = declared.kind, declared.levels, levels_of(field)
     if own is not None and (kind, levels) in ((None, None), ("ordinal", None)):
         kind, levels = "ordinal", own or None
-    rule = spec.rounding.get(field.name, DEFAULT_ROUNDING)
-    is_category = declared.missing == "category"
+    of = kind_for(field.type, Declaration(kind=kind))
+    otherwise = "none" if spec.roles.weight is not None and of is not None and of.may_be_float else DEFAULT_ROUNDING
+    rule, is_category = spec.rounding.get(field.name, otherwise), declared.missing == "category"
     said = {"kind": kind, "levels": levels, "importance": declared.weight, "null_is_category": is_category}
     return kind_of(field.name, field.type, rule, **said)
 

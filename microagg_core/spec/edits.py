@@ -20,7 +20,7 @@ from microagg_core.model import ColumnName, Model, Problem
 MOST_EDITS = 50
 #: Digits of a number at most, which are as many as exact arithmetic of columns has.
 _MOST_DIGITS = 18
-_ROLES = ("quasi_identifiers", "confidential")
+_ROLES = ("quasi_identifiers", "weight", "confidential")
 #: A name between the signs of a rule, or any name between backticks.
 _NAME = r"\s*`[^`]+`\s*|[^`<>=!]+"
 _RULE = re.compile(rf"({_NAME})(<=|>=|==|!=|<|>)({_NAME})")

@@ -139,7 +139,8 @@ Refine = Annotated[
 SPEC_VERSION: Literal[1] = 1
 
 
-def _names(columns: Iterable[str | QuasiIdentifier]) -> Iterator[str]:
+def _names(columns: Iterable[str | QuasiIdentifier] | str | None) -> Iterator[str]:
+    columns = (columns,) if isinstance(columns, str) else columns or ()
     return (column if isinstance(column, str) else column.name for column in columns)
 
 
@@ -153,6 +154,10 @@ class Roles(Model):
     )
     blocking: Columns = Field(default=(), description="kept exactly (or merged), never averaged; from general to fine")
     confidential: Columns = Field(default=(), description="released as they are")
+    weight: ColumnName | None = Field(
+        default=None,
+        description="one column of survey weights: groups get weighted means and their mean weight, which keeps totals",
+    )
     drop: Columns = Field(default=(), description="not released and not looked at")
 
     @model_validator(mode="before")
@@ -171,7 +176,7 @@ class Roles(Model):
                 (
                     ("to_decide",),
                     f"columns without a role yet: {', '.join(map(repr, names[:20]))}{more}; move each to "
-                    "identifiers, quasi_identifiers, blocking, confidential or drop",
+                    "identifiers, quasi_identifiers, blocking, confidential, weight or drop",
                 )
             ]
         )
@@ -180,14 +185,20 @@ class Roles(Model):
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
         seen: dict[str, str] = {}
         for role in cls.model_fields:
-            for position, column in enumerate(_names(parts.get(role, ()))):
+            for position, column in enumerate(_names(parts.get(role))):
                 if column in seen:
                     twice = f"twice in {role}" if seen[column] == role else f"in {seen[column]} and in {role}"
-                    yield (role, position), f"column {column!r} stands {twice}; give it one role"
+                    place = (role,) if role == "weight" else (role, position)
+                    yield place, f"column {column!r} stands {twice}; give it one role"
                 seen.setdefault(column, role)
 
     def role_of(self) -> dict[str, str]:
         return {column: role for role in type(self).model_fields for column in _names(getattr(self, role))}
+
+    @property
+    def n_averaged(self) -> int:
+        """Count the columns that make groups: the quasi-identifiers, and the weight."""
+        return len(self.quasi_identifiers) + (self.weight is not None)
 
 
 class Blocks(Model):
@@ -399,9 +410,15 @@ class ReleaseSpec(Model):
         yield from _known_problems(parts)
         if "roles" in parts:
             yield from _column_problems(parts, parts["roles"].role_of())
+            if parts["roles"].weight is not None and parts.get("missing") == "blank":
+                yield (
+                    ("missing",),
+                    "blank cannot be combined with roles.weight, as a plan does not know whose weights will share a "
+                    "pattern of missing values; set missing: separate, or fill missing values in",
+                )
         if {"algorithm", "k", "roles"} <= parts.keys():
             info = algorithms()[parts["algorithm"].name]
-            if problem := info.refuses(parts["k"], len(parts["roles"].quasi_identifiers)):
+            if problem := info.refuses(parts["k"], parts["roles"].n_averaged):
                 yield ("algorithm",), problem
         if {"refine", "reproducible", "algorithm"} <= parts.keys() and parts["reproducible"]:
             yield from _clock_problems(parts["refine"], parts["algorithm"])
@@ -425,7 +442,7 @@ def _known_problems(parts: Mapping[str, Any]) -> Iterator[Problem]:
         for position, name in enumerate(names):
             if name in names[:position]:
                 yield ("known", place, position), f"{name!r} is named twice"
-            elif role and role.get(name) not in ("quasi_identifiers", "blocking", "confidential"):
+            elif role and role.get(name) not in ("quasi_identifiers", "weight", "blocking", "confidential"):
                 why = f"has the role {role[name]}, so that it is not in the release" if name in role else "is no column"
                 yield ("known", place, position), f"{name!r} {why}; leave it out"
 

@@ -19,9 +19,25 @@ QUASI_IDENTIFIERS = ["birth", "income", "area", "commute"]
 CONFIDENTIAL = ["diagnosis", "wage", "benefit", "hours"]
 
 
-def write_input(store: Store, rows: int, blocks: int, part_rows: int = 1_000_000, largest: float = 0.0) -> None:
-    """Census-like rows in blocks of uneven size, the first of a given share if any, so many a file."""
+#: How many categories each column of them has, one after the other and again from the start.
+CATEGORIES = (2, 2, 3, 3, 4, 4, 5, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 25, 40, 60)
+#: Kinds of people, who mostly have the same of each column's categories.
+_KINDS_OF_PEOPLE, _USUAL = 60, 0.7
+
+
+def categories_named(columns: int) -> list[str]:
+    return [f"c{j:02}" for j in range(columns)]
+
+
+def write_input(
+    store: Store, rows: int, blocks: int, part_rows: int = 1_000_000, largest: float = 0.0, categories: int = 0
+) -> None:
+    """Census-like rows in blocks of uneven size, the first of a given share if any, so many a file.
+
+    With ``categories``, so many columns of text besides, which hang together as a census's do.
+    """
     rng = np.random.default_rng(1)
+    usual = np.random.default_rng(2).random((categories, _KINDS_OF_PEOPLE))
     share = 1.0 / np.arange(1, blocks + 1) ** 0.6
     share = np.append(largest, share[1:] / share[1:].sum() * (1 - largest)) if largest else share / share.sum()
     ends = np.cumsum(share)[:-1]
@@ -43,6 +59,14 @@ def write_input(store: Store, rows: int, blocks: int, part_rows: int = 1_000_000
                 "hours": rng.integers(0, 60, n).astype(np.int8),
             }
         )
+        people = rng.integers(0, _KINDS_OF_PEOPLE, n)
+        for j, name in enumerate(categories_named(categories)):
+            count = CATEGORIES[j % len(CATEGORIES)]
+            rarer = 1.0 / np.arange(1, count + 1)
+            ends_of = np.cumsum(rarer / rarer.sum())[:-1]
+            codes = np.searchsorted(ends_of, np.where(rng.random(n) < _USUAL, usual[j][people], rng.random(n)))
+            names = pa.array([f"{name}-{code}" for code in range(count)])
+            table = table.append_column(name, names.take(pa.array(codes)))
         sink = io.BytesIO()
         pq.write_table(table, sink)
         store.put(f"part-{part:04d}.parquet", sink.getvalue())

@@ -2,7 +2,8 @@
 
     python tests/benchmark/release_at_scale.py --rows 5000000 --blocks 500 --workers 2 --memory 1GiB
 
-Prints one JSON document. ``--largest 0.75`` puts that share of the rows into one block, which is then cut.
+Prints one JSON document. ``--largest 0.75`` puts that share of the rows into one block, which is then cut, and
+``--categories 20`` adds columns of categories to four numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from census import CONFIDENTIAL, QUASI_IDENTIFIERS, write_input, write_spec
+from census import CONFIDENTIAL, QUASI_IDENTIFIERS, categories_named, write_input, write_spec
 
 from microagg_core.spec.clusters import LocalCluster
 from microagg_core.spec.loading import load_spec
@@ -140,12 +141,15 @@ def measure(a: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(dir=a.folder) as name, places(Path(name), a.s3) as (urls, traffic):
         folder = Path(name)
         urls["input"]["url"] += "/*.parquet"
-        roles = {"quasi_identifiers": QUASI_IDENTIFIERS, "blocking": ["region", "group"], "confidential": CONFIDENTIAL}
+        quasi = [*QUASI_IDENTIFIERS, *categories_named(a.categories)]
+        roles = {"quasi_identifiers": quasi, "blocking": ["region", "group"], "confidential": CONFIDENTIAL}
         roles |= {} if a.no_identifier else {"identifiers": ["person_id"]}
         cuts = {"blocks": {"max_records": a.max_records}} if a.max_records else {}
         path = write_spec(folder, roles=roles, refine=a.refine, **cuts, **urls)
         store = Store(urls["input"]["url"].rpartition("/")[0], urls["input"].get("storage_options", {}))
-        _write_aside(store if a.s3 else Store(str(folder / "input")), a.rows, a.blocks, 1_000_000, a.largest)
+        _write_aside(
+            store if a.s3 else Store(str(folder / "input")), a.rows, a.blocks, 1_000_000, a.largest, a.categories
+        )
         return _account(load_spec(str(path)), a, traffic)
 
 
@@ -195,6 +199,7 @@ def main() -> None:
     parser.add_argument("--refine", default="fast")
     parser.add_argument("--largest", type=float, default=0.0)
     parser.add_argument("--max-records", type=int)
+    parser.add_argument("--categories", type=int, default=0, help="columns of categories among the quasi-identifiers")
     parser.add_argument("--s3", action="store_true", help="input, work area and output in buckets of a real server")
     parser.add_argument("--no-identifier", action="store_true", help="without a column of identifiers")
     parser.add_argument("--folder", help="where the input is made")

@@ -24,8 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 EXAMPLE = ROOT / "deploy" / "examples" / "sme"
 #: The companies that the picture shows, by name, and their columns.
-SHOWN = ("A&A Ltd", "B&B SpA", "J&J Co", "F&F GmbH")
-MASKED, KEPT = ("surface_m2", "employees"), "turnover_eur"
+SHOWN = ("A&A Ltd", "B&B SpA", "D&D BV", "E&E SL")
+MASKED, KEPT = ("sector", "surface_m2", "employees"), "turnover_eur"
 #: The stages whose lines are shown; the last line names a folder of the machine.
 STAGE_LINE = re.compile(r"^(\w+ +)[\d.]+ s  (?!manifest at )(.*)$", re.MULTILINE)
 
@@ -52,8 +52,8 @@ def company_table(before: list[dict[str, str]], after: list[dict[str, str]]) -> 
     """Some companies as they came in and as they went out; their turnover, which is kept, tells which is which."""
     released = {record[KEPT]: record for record in after}
     lines = [
-        "| company | surface | employees | turnover | | surface | employees | turnover |",
-        "| --- | ---: | ---: | ---: | --- | ---: | ---: | ---: |",
+        "| company | sector | surface | employees | turnover | | sector | surface | employees | turnover |",
+        "| --- | --- | ---: | ---: | ---: | --- | --- | ---: | ---: | ---: |",
     ]
     named = {record["company"]: record for record in before}
     for company in SHOWN:

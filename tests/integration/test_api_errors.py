@@ -135,6 +135,9 @@ CALLS: dict[str, tuple[Callable[[], Any], type[MicroaggError]]] = {
     "too much withheld": (masking(k=2, blocking=["town"], undersized="suppress"), DataError),
     "too many patterns": (masking(WIDE, list(WIDE.columns), missing="separate"), SpecError),
     "as they are, in blocks": (masking(blocking=["town"], standardize=False), SpecError),
+    "weight is averaged": (masking(weight="x"), SpecError),
+    "weight beside blanked cells": (masking(FRAME.assign(w=2.0), weight="w", missing="blank"), SpecError),
+    "weight of 0": (masking(FRAME.assign(w=[0.0, 1, 1, 1, 1, CANARY]), weight="w"), DataError),
     "each on its own, in blocks": (masking(MANY, ["x", "key"], 2, "individual_ranking", blocking=["half"]), SpecError),
 }
 #: What messages say, or end with.

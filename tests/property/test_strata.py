@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from covering import examples
 from microagg_core.blocks.labels import LabelForm, label_strata
-from microagg_core.blocks.merging import merge_undersized
+from microagg_core.blocks.merging import Sizes, merge_undersized
 from microagg_core.blocks.packing import assign_files, pack_blocks
 from microagg_core.blocks.strata import StrataRules, plan_strata
 from microagg_core.blocks.withholding import CountedKeys, withhold_enough
@@ -33,7 +33,7 @@ KEYS = st.lists(st.tuples(*(st.integers(0, 3) for _ in range(3))), min_size=1, m
 def test_merging_is_that_of_the_twin(keys: list[tuple[int, ...]], k: int, fixed: int, data: st.DataObject) -> None:
     keys = sorted(keys)
     rows = data.draw(st.lists(st.integers(1, 9), min_size=len(keys), max_size=len(keys)))
-    stratum, depth = merge_undersized(np.array(keys), np.array(rows), k, fixed)
+    stratum, depth = merge_undersized(np.array(keys), Sizes.of(np.array(rows)), k, fixed)
     expected = naive_strata.merged(keys, rows, k, fixed)
     assert [np.flatnonzero(stratum == s).tolist() for s in range(len(depth))] == [places for places, _, _ in expected]
     assert depth.tolist() == [exact for _, _, exact in expected]
@@ -76,7 +76,7 @@ def merged_codes(keys: list[tuple[int, ...]], rows: list[int], k: int, merges: b
     codes = np.array(keys)
     stratum, depth = np.arange(len(keys)), np.full(len(keys), codes.shape[1])
     if merges:
-        stratum, depth = merge_undersized(codes, np.array(rows), k, fixed=1)
+        stratum, depth = merge_undersized(codes, Sizes.of(np.array(rows)), k, fixed=1)
     patterns = np.array([PATTERNS[key[0]] for key in keys], dtype=np.uint64)
     return CountedKeys(codes, patterns, np.array(rows), stratum, depth)
 

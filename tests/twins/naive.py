@@ -9,6 +9,7 @@ exact one, rounded once; and equal distances go to the lower record number.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
@@ -270,3 +271,28 @@ def exhaustive(X: Sequence[Point], k: int) -> Groups:
         return found
 
     return best(frozenset(range(len(X))))[1]
+
+
+def weighted_means(values: Sequence[float], weights: Sequence[float], labels: Sequence[int]) -> list[Fraction]:
+    """Exact weighted means of groups 0..g-1."""
+    means = []
+    for group in range(max(labels) + 1):
+        members = [i for i, label in enumerate(labels) if label == group]
+        above = sum(Fraction(weights[i]) * Fraction(values[i]) for i in members)
+        means.append(above / sum(Fraction(weights[i]) for i in members))
+    return means
+
+
+def weighted_mode(own: Sequence[str], weights: Sequence[float], file: Sequence[str]) -> str:
+    """The value with most weight, of decimals; of several the rarest of the file, and then the first by value."""
+    everywhere, here = Counter(file), Counter[str]()
+    for value, weight in zip(own, weights, strict=True):
+        here[value] += Fraction(repr(weight))  # type: ignore[assignment]
+    return min(here, key=lambda value: (-here[value], everywhere[value], value))
+
+
+def weighted_median(own: Sequence[str], weights: Sequence[float], levels: Sequence[str]) -> str:
+    """The lowest level such that at least half of the weight is not above it."""
+    pairs = [(levels.index(value), Fraction(repr(weight))) for value, weight in zip(own, weights, strict=True)]
+    half = sum(weight for _, weight in pairs) / 2
+    return next(level for i, level in enumerate(levels) if sum(weight for place, weight in pairs if place <= i) >= half)

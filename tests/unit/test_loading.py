@@ -129,7 +129,7 @@ ONE_ERROR = {
     "    - income": [
         ("    - income\n    - ''", "14: roles.confidential[1]: must not be empty (got '')"),
         ("    - income\n    - debts\n    - age", "15: roles.confidential[2]: column 'age' stands in quasi_identifiers and in confidential; give it one role"),
-        ("    - income\n  to_decide:\n    - a\n    - 7", "14: roles.to_decide: columns without a role yet: 'a', '7'; move each to identifiers, quasi_identifiers, blocking, confidential or drop"),
+        ("    - income\n  to_decide:\n    - a\n    - 7", "14: roles.to_decide: columns without a role yet: 'a', '7'; move each to identifiers, quasi_identifiers, blocking, confidential, weight or drop"),
         ("    - income\n  blockng: [a]", "14: roles.blockng: is not a key the spec knows; did you mean blocking?"),
         ("    - income\n  drop: a", "14: roles.drop: must be a list, such as [a, b] (got 'a')"),
         ("    - income\n  drop:", "14: roles.drop: must be a list, such as [a, b] (got nothing)"),

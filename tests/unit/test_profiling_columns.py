@@ -263,7 +263,7 @@ def test_where_nothing_is_known_from_outside_all_continuous_figures_are() -> Non
     assert roles_of(firms) == {
         "turnover": "quasi_identifiers",
         "assets": "quasi_identifiers",
-        "weights": "confidential",
+        "weights": "weight",
     }
     persons = pa.table({"sex": 50 * ["f", "m"], "income": rng.random(100), "x": rng.random(100)})
     assert roles_of(persons) == {"sex": "blocking", "income": "confidential", "x": "quasi_identifiers"}

@@ -71,7 +71,7 @@ def test_run_unchanged_it_says_which_columns_lack_a_role(people: FileProfile, tm
     line = 1 + text.splitlines().index("  to_decide:")
     assert complaint(tmp_path, text) == (
         f"{tmp_path}/release.yaml:{line}: roles.to_decide: columns without a role yet: 'pid', 'age', 'sex', 'income', "
-        "'source'; move each to identifiers, quasi_identifiers, blocking, confidential or drop"
+        "'source'; move each to identifiers, quasi_identifiers, blocking, confidential, weight or drop"
     )
     start, end = text.index("  # to decide"), text.index("  identifiers: []")
     assert "roles.quasi_identifiers: must name at least one column" in complaint(tmp_path, text[:start] + text[end:])

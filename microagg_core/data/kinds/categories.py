@@ -23,6 +23,8 @@ from microagg_core.data.tables.types import is_text
 from microagg_core.errors import DataError, SpecError
 from microagg_core.group.metrics.moments import Groups, Moments, Origin, offsets_from
 
+#: Survey weights of a group's values that differ by less than this share of them are equal: sums of decimals are off.
+EQUAL_WEIGHTS = 1e-9
 #: A column with more categories is a name, an address or a number that was read as text.
 MOST_CATEGORIES = 100_000
 #: Rough ticks of what has no order have so many bits.

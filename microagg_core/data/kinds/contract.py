@@ -39,6 +39,8 @@ class Claim(StrEnum):
 
     #: The mean over all records stays, but for what rounding may move it.
     MEAN_KEPT = "mean kept"
+    #: The same of the weighted mean, in a release with survey weights; no kind claims it by itself.
+    WEIGHTED_MEAN_KEPT = "weighted mean kept"
     #: A released value lies between the least and the greatest of its group, but for a rounding step that was asked.
     WITHIN_RANGE = "within range"
     #: A released value is one that a record of its group has.
@@ -49,8 +51,17 @@ class Claim(StrEnum):
     MODE_OF_GROUP = "most frequent of the group"
     #: At least half of the group have the released value or a lower one, and at most half a lower one.
     MEDIAN_OF_GROUP = "median of the group"
+    #: The same, each record counted by its survey weight; no kind claims these by itself.
+    WEIGHTED_MODE_OF_GROUP = "most weight of the group"
+    WEIGHTED_MEDIAN_OF_GROUP = "weighted median of the group"
 
 
+#: What claims become where groups have survey weights.
+WEIGHTED = {
+    Claim.MEAN_KEPT: Claim.WEIGHTED_MEAN_KEPT,
+    Claim.MODE_OF_GROUP: Claim.WEIGHTED_MODE_OF_GROUP,
+    Claim.MEDIAN_OF_GROUP: Claim.WEIGHTED_MEDIAN_OF_GROUP,
+}
 #: Claims of a kind that releases the mean of a group.
 CLAIMS_OF_A_MEAN = frozenset({Claim.MEAN_KEPT, Claim.WITHIN_RANGE, Claim.ORDER_KEPT})
 
@@ -103,6 +114,10 @@ class Kind(ABC):
     claims: ClassVar[frozenset[Claim]]
     #: Whether ticks follow from all values of the file, such as places in a dictionary; see :meth:`more_traits`.
     needs_all_values: ClassVar[bool] = False
+    #: Whether it is the column of survey weights, whose groups get their mean weight, and all else weighted means.
+    is_weight: ClassVar[bool] = False
+    #: Whether the spec may ask for float64, by the rule ``none``.
+    may_be_float: ClassVar[bool] = False
     #: Whether the mean of such a column can be a float, which is what the Python functions give.
     has_float_means: ClassVar[bool] = False
     #: Whether pandas may hold such a column as objects of Python.

@@ -15,6 +15,7 @@ from microagg_core.data.kinds.contract import Kind, Ticks
 from microagg_core.data.kinds.nominal import NominalKind, are_numbers
 from microagg_core.data.kinds.registry import completed, unrounded_kind
 from microagg_core.data.kinds.scales import Scale
+from microagg_core.data.kinds.weights import weight_kind
 from microagg_core.data.tables.types import is_ordered, plain
 from microagg_core.errors import DataError
 from microagg_core.group.bounds import Certificate
@@ -84,6 +85,14 @@ class Encoding:
             ticks.append(values)
         return ticks, missing
 
+    def without_weight(self) -> Encoding:
+        """Leave the survey weight out of the metric."""
+        return replace(self, kinds=tuple(replace(k, importance=0.0) if k.is_weight else k for k in self.kinds))
+
+    def weights_of(self, ticks: Sequence[Ticks]) -> Floats | None:
+        """Find the survey weights of records among the ticks of their columns; None where there are none."""
+        return next((values for kind, values in zip(self.kinds, ticks, strict=True) if kind.is_weight), None)
+
     def offsets_of(self, ticks: Sequence[Ticks]) -> Floats:
         offsets = np.empty((len(ticks[0]), len(self.kinds)))
         for j, (kind, values, origin) in enumerate(zip(self.kinds, ticks, self.origins, strict=True)):
@@ -108,7 +117,7 @@ class Encoding:
     def standardize(self, offsets: Floats, missing: Bools | None = None) -> Floats:
         """Standardize offsets, and leave codes as they are; missing values become 0 and take no part in anything."""
         columns = zip(self.kinds, self.deviations, strict=True)
-        deviations = np.array([1.0 if kind.is_coded else d / math.sqrt(kind.importance) for kind, d in columns])
+        deviations = np.array([1.0 if kind.is_coded else _stretched(d, kind.importance) for kind, d in columns])
         z = standardized(offsets, np.array(self.means), deviations)
         for j, scale in enumerate(self.scales):
             if scale is not None:
@@ -128,6 +137,10 @@ class Encoding:
         return z
 
 
+def _stretched(deviation: float, importance: float) -> float:
+    return deviation / math.sqrt(importance) if importance > 0 else math.inf
+
+
 @dataclass(frozen=True)
 class QuasiIdentifiers:
     """The quasi-identifiers of a table: exact ticks of each, and how they become numbers and values again.
@@ -141,13 +154,18 @@ class QuasiIdentifiers:
     encoding: Encoding
 
     @classmethod
-    def of(cls, columns: Mapping[Hashable, pa.Array], *, may_be_missing: bool = False) -> QuasiIdentifiers:
-        """Read columns, by name."""
+    def of(
+        cls, columns: Mapping[Hashable, pa.Array], *, may_be_missing: bool = False, weight: Hashable | None = None
+    ) -> QuasiIdentifiers:
+        """Read columns, by name; one of them may be that of survey weights."""
         kinds, ticks, missing = [], [], []
         for name, array in columns.items():
             is_category = pa.types.is_dictionary(array.type)
             array, levels = _without_dictionary(array)
-            kind = unrounded_kind(name, array.type, levels)
+            if name == weight:
+                kind: Kind = weight_kind(str(name), array.type)
+            else:
+                kind = unrounded_kind(name, array.type, levels)
             if kind.needs_all_values:
                 kind = completed(kind, array)
             if isinstance(kind, NominalKind) and not is_category and are_numbers(kind.categories):
@@ -156,6 +174,11 @@ class QuasiIdentifiers:
                     "their type, or, if they are codes, to a category"
                 )
             values, gaps = kind.ticks(array)
+            if kind.is_weight and (n_wrong := int(np.sum(gaps | ~kind.finite(values)))):
+                raise DataError(
+                    f"weight {name!r} has {n_wrong} values that are missing, infinite or not above 0; every record "
+                    "needs a weight: correct it, or leave such records out"
+                )
             if not kind.finite(values).all():
                 raise DataError(f"quasi-identifier {name!r} has {kind.unusable[0]}; remove or replace them first")
             if gaps.any() and not may_be_missing:

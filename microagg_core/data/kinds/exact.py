@@ -24,8 +24,6 @@ class ExactKind(AveragedKind):
     A kind of such columns says which types it takes, what a reader calls them, and what its figures are in.
     """
 
-    #: Whether the spec may ask for float64, by the rule ``none``.
-    may_be_float: ClassVar[bool] = False
     #: Whether the spec may ask for a step between two values, with which means are released as float64.
     may_have_fractions: ClassVar[bool] = False
 

@@ -31,6 +31,7 @@ class FloatKind(AveragedKind):
 
     decimals: int | None = None
 
+    may_be_float: ClassVar[bool] = True
     has_float_means: ClassVar[bool] = True
     NO_TRAITS: ClassVar[Traits] = 0
 

@@ -1,12 +1,17 @@
 """Nominal categories: values that are equal or not, and a group gets the most frequent of its own.
 
 Codes are by falling frequency over the whole file, equally frequent ones by value. Of values that are equally frequent
-in a group, it gets the one that fewer records of the file have, or else the lesser code.
+in a group, it gets the one that fewer records of the file have, or else the lesser code. With survey weights it gets
+the value that has most of its weight, of equal weights by the same order.
 
 The gate knows no groups, only classes: all records of one released combination, which may be those of several groups.
 The rule holds of a class because it holds of its groups. They all got the same value, and in none of them is another
 one more frequent, so none is in their union. Another one is as frequent in the union only where it is so in every one
 of the groups, and there the rule preferred the released value, in each by the same order of all values.
+
+It holds of weights alike, which add up as counts do: what has no less weight than another value in each of the groups
+has no less in their union. As sums are off by their last digits, a value may have less by a billionth of it; so the
+gate does not ask which of nearly equal ones it is, and allows twice that.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Bools, Floats, Ints
-from microagg_core.data.kinds.categories import CategoryKind, groups_in_order
+from microagg_core.data.kinds.categories import EQUAL_WEIGHTS, CategoryKind, groups_in_order
 from microagg_core.data.kinds.contract import MODE, Claim, Declaration, Kind, Ticks, Traits
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.types import is_text
@@ -97,23 +102,34 @@ class NominalKind(CategoryKind):
 
     def representatives(self, ticks: Ticks, groups: Groups) -> Ticks:
         group, code, count = self._counted(ticks, groups)
-        best = np.lexsort((self._preference[code], -count, group))
-        return code[best][np.flatnonzero(np.diff(group[best], prepend=-1))]
+        first = np.flatnonzero(np.diff(group, prepend=-1))
+        most = np.maximum.reduceat(count, first)
+        best = np.lexsort((self._preference[code], count < (1.0 - EQUAL_WEIGHTS) * most[group], group))
+        return code[best][first]
 
     def fits(self, before: Ticks, after: Ticks, groups: Groups) -> Bools:
-        """Tell whether each group has its value as often as any other, and prefers it to those it has as often."""
+        """Tell whether each group has its value as often as any other, and prefers it to those it has as often.
+
+        With weights: whether no other has more weight in it.
+        """
         group, code, count = self._counted(before, groups)
-        n = len(self.categories)
-        score = np.append(count * n - self._preference[code], -1)
-        most = np.maximum.reduceat(score[:-1], np.flatnonzero(np.diff(group, prepend=-1)))
+        n, first = len(self.categories), np.flatnonzero(np.diff(group, prepend=-1))
+        score = np.append(count * n - self._preference[code] if groups.weights is None else count, -1)
+        most = np.maximum.reduceat(score[:-1], first)
+        if groups.weights is not None:
+            most = most * (1.0 - 2.0 * EQUAL_WEIGHTS)
         own = groups_in_order(groups)
         pair, released = group * n + code, own * n + after[groups.order]
         place = np.searchsorted(pair, released)
         place[np.append(pair, -1)[place] != released] = len(pair)
-        return np.asarray(score[place] == most[own], dtype=np.bool_)
+        return np.asarray(score[place] >= most[own], dtype=np.bool_)
 
-    def _counted(self, ticks: Ticks, groups: Groups) -> tuple[Ints, Ints, Ints]:
-        """Count codes by group: each group with each code that it has, both ascending, and how many records."""
+    def _counted(self, ticks: Ticks, groups: Groups) -> tuple[Ints, Ints, Ints | Floats]:
+        """Count codes by group: each group with each code that it has, both ascending, and its records or weight."""
         n = max(len(self.categories), 1)
-        pair, count = np.unique(groups_in_order(groups) * n + ticks[groups.order], return_counts=True)
-        return pair // n, pair % n, count
+        pairs = groups_in_order(groups) * n + ticks[groups.order]
+        if groups.weights is None:
+            pair, count = np.unique(pairs, return_counts=True)
+            return pair // n, pair % n, count
+        pair, place = np.unique(pairs, return_inverse=True)
+        return pair // n, pair % n, np.bincount(place.ravel(), groups.weights[groups.order])

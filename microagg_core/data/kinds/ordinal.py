@@ -2,11 +2,13 @@
 
 In the metric a value is its midrank: as many records as have a lower value, and half of those that have it; twice that,
 which is a whole number. A group's centre is its mean midrank, and its released value the lowest that at least half of
-its records do not exceed.
+its records do not exceed; with survey weights, at least half of its weight.
 
 The gate knows no groups, only classes: all records of one released combination, which may be those of several groups.
 A value is the lower median where fewer than half of the records are below it, and at least half not above it. Groups
-that all have the same lower median have it together, as these counts add up.
+that all have the same lower median have it together, as these counts add up, and as weights do. Half of a weight
+counts as reached a billionth below it, by as much as sums may be off: what is below a group's value is less than that
+in every group, and so together, and what is not above it no less. The gate's own sums may be off by as much again.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from microagg_core.arrays import Bools, Floats, Ints
-from microagg_core.data.kinds.categories import CategoryKind, groups_in_order
+from microagg_core.data.kinds.categories import EQUAL_WEIGHTS, CategoryKind, groups_in_order
 from microagg_core.data.kinds.contract import MEDIAN, Claim, Declaration, Ticks, Traits
 from microagg_core.data.tables.types import is_text
 from microagg_core.errors import SpecError
@@ -103,16 +105,38 @@ class OrdinalKind(CategoryKind):
     def representatives(self, ticks: Ticks, groups: Groups) -> Ticks:
         ordered = ticks[groups.order]
         by_level = np.lexsort((ordered, groups_in_order(groups)))
-        return np.asarray(ordered[by_level][groups.first + (groups.sizes - 1) // 2])
+        middle = (groups.sizes - 1) // 2
+        if groups.weights is not None:
+            middle = _middle_of_weight(groups.weights[groups.order][by_level], groups)
+        return np.asarray(ordered[by_level][groups.first + middle])
 
     def fits(self, before: Ticks, after: Ticks, groups: Groups) -> Bools:
         """Tell whether less than half of each group is below its value, and at least half not above it."""
         before, after = before[groups.order], after[groups.order]
-        counted = (part.astype(np.int64) for part in (before < after, before <= after))
-        below, not_above = (np.add.reduceat(part, groups.first) for part in counted)
+        weights = np.ones(len(before)) if groups.weights is None else groups.weights[groups.order]
+        parts = (weights, weights * (before < after), weights * (before <= after))
+        total, below, not_above = (np.add.reduceat(part, groups.first) for part in parts)
         one_value = np.maximum.reduceat(after, groups.first) == np.minimum.reduceat(after, groups.first)
-        is_median = one_value & (2 * below < groups.sizes) & (2 * not_above >= groups.sizes)
+        not_above_reaches, below_reaches = (
+            2 * part >= (1.0 - of * EQUAL_WEIGHTS) * total for part, of in ((not_above, 2), (below, 0.5))
+        )
+        is_median = one_value & not_above_reaches & ~below_reaches
         return np.asarray(np.repeat(is_median, groups.sizes), dtype=np.bool_)
+
+
+def _middle_of_weight(ordered: Floats, groups: Groups) -> Ints:
+    """Count the records of each group before the one with which half of its weight is reached.
+
+    >>> _middle_of_weight(np.array([3.0, 1.0, 1.0, 1.0, 2.5, 2.0]), Groups.of(np.array([0, 0, 0, 1, 1, 1]))).tolist()
+    [0, 1]
+    """
+    shares = ordered / np.repeat(np.add.reduceat(ordered, groups.first), groups.sizes)
+    # Sums of whole numbers are exact in every order, and their differences even where they wrap around.
+    units = np.rint(shares * 2.0**52).astype(np.int64)
+    up_to = np.cumsum(units)
+    reached = up_to - np.repeat((up_to - units)[groups.first], groups.sizes)
+    is_before = reached < 2.0**51 * (1.0 - EQUAL_WEIGHTS)
+    return np.asarray(np.add.reduceat(is_before.astype(np.int64), groups.first))
 
 
 def _typed(declared: Declaration, arrow_type: pa.DataType) -> tuple[Any, ...]:

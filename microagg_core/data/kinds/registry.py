@@ -120,6 +120,8 @@ def broken_claim(kind: Kind) -> str:
     numbers = np.arange(len(values))
     # Neighbours, distant ones, and all together.
     trials = [_Trial(kind, values, ticks, labels) for labels in (numbers // 4, numbers % 3, 0 * numbers)]
+    if kind.claims & {Claim.MODE_OF_GROUP, Claim.MEDIAN_OF_GROUP}:  # which survey weights change
+        trials += [replace(trial, weights=(1 + numbers**2 % 7).astype(np.float64)) for trial in trials]
     return next((why for trial in trials for why in trial.problems()), "") or _blindness(kind, ticks)
 
 
@@ -131,9 +133,10 @@ class _Trial:
     values: pa.Array
     ticks: Ticks
     labels: Ints
+    weights: Floats | None = None
 
     def problems(self) -> Iterator[str]:
-        groups = Groups.of(self.labels)
+        groups = Groups.of(self.labels, self.weights)
         means = self.kind.representatives(self.ticks, groups)
         released = self.kind.to_arrow(means[self.labels])
         if len(released) != len(self.values) or released.type != self.kind.released_type:
@@ -174,6 +177,15 @@ class _Trial:
         before, after = self._places(released)
         return ((before[self.labels == label], place) for label, place in zip(self.labels, after, strict=True))
 
+    def _counts_and_place(self, released: pa.Array) -> Iterator[tuple[Floats, int]]:
+        """For each record the weight of its group's values, by place, and the place of its released value."""
+        before, after = self._places(released)
+        weights = np.ones(len(before)) if self.weights is None else self.weights
+        n = 1 + int(max(before.max(), after.max()))
+        for label, place in zip(self.labels, after.tolist(), strict=True):
+            own = self.labels == label
+            yield np.bincount(before[own], weights[own], n).astype(np.float64), place
+
     def _between(self, released: pa.Array) -> Bools:
         return np.array([own.min() <= place <= own.max() for own, place in self._own_and_place(released)])
 
@@ -181,13 +193,12 @@ class _Trial:
         return all(place in own for own, place in self._own_and_place(released))
 
     def _is_mode(self, released: pa.Array) -> bool:
-        pairs = self._own_and_place(released)
-        return all(np.sum(own == place) == np.unique(own, return_counts=True)[1].max() for own, place in pairs)
+        return all(counts[place] == counts.max() for counts, place in self._counts_and_place(released))
 
     def _is_median(self, released: pa.Array) -> bool:
         return all(
-            2 * np.sum(own < place) <= len(own) <= 2 * np.sum(own <= place)
-            for own, place in self._own_and_place(released)
+            2 * counts[:place].sum() <= counts.sum() <= 2 * counts[: place + 1].sum()
+            for counts, place in self._counts_and_place(released)
         )
 
     def _keeps_mean(self, released: pa.Array) -> bool:

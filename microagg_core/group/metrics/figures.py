@@ -6,6 +6,7 @@ knew fewer. ``None`` is a figure that exists and has no value that JSON could ho
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
@@ -78,6 +79,13 @@ class AttributeFigures(_Given):
     quantiles: dict[str, float | str] | None = None
 
 
+class WeightedFigures(_Given):
+    """What survey weights make of it: the share of the weighted variance that is lost, in percent; released means."""
+
+    l_sse: float | None = None
+    means: dict[str, float | str] | None = None
+
+
 class CorrelationChange(_Given):
     """By how much correlations change, over the pairs of quasi-identifiers that have one before and after."""
 
@@ -127,6 +135,7 @@ class Figures(_Given):
     certificate: CertificateFigures | None = None
     attributes: dict[str, AttributeFigures] | None = None
     correlation_change: CorrelationChange | None = None
+    weighted: WeightedFigures | None = None
     #: Records that shares of zeros and heaps and quantiles are of, where these are not all.
     drawn: int | None = None
     #: Figures with fewer than six digits, by their names, and how far from each the true one is at most.
@@ -141,17 +150,19 @@ class Figures(_Given):
         return self if self.arrivals is None else self.arrivals
 
     def shown(self, name: str) -> str:
-        """Write a percentage of the losses in words, with how far off it may be.
+        """Write a percentage of the losses, or of a part of them, in words, with how far off it may be.
 
         >>> Figures(l_sse=1.8, coarser={"l_sse": 0.4}).shown("l_sse"), Figures(l_e=2.5).shown("l_e")
         ('1.8 % (within 0.4)', '2.5 %')
         >>> Figures().shown("gap")
         'not published'
         """
-        if name not in self.model_fields_set:
+        *parts, last = name.split(".")
+        of = reduce(getattr, parts, self)
+        if of is None or last not in of.model_fields_set:
             return "not published"
         within = (self.coarser or {}).get(name)
-        return f"{getattr(self, name)} %" + (f" (within {within:g})" if within else "")
+        return f"{getattr(of, last)} %" + (f" (within {within:g})" if within else "")
 
     def __or__(self, other: Figures) -> Figures:
         return self.model_copy(update={name: getattr(other, name) for name in other.model_fields_set})

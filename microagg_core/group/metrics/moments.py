@@ -222,16 +222,25 @@ _LARGE, _SHRINK = 2.0**1021, 0.25
 _SUM_BITS = 62
 
 
+#: No record has more than this share of the weight of its group, whose mean would be nearly its own. It is above a half
+#: by what the last digits of sums may be off: two records of equal weight hold it.
+MOST_OF_WEIGHT = 0.5 * (1.0 + 5e-10)
+
+
 @dataclass(frozen=True)
 class Groups:
-    """Records by group: ``order`` sorts them, each group starts at its place in ``first`` and has ``sizes`` records."""
+    """Records by group: ``order`` sorts them, each group starts at its place in ``first`` and has ``sizes`` records.
+
+    ``weights`` are what each record counts in the mean of its group; None: all the same.
+    """
 
     order: Ints
     first: Ints
     sizes: Ints
+    weights: Floats | None = None
 
     @classmethod
-    def of(cls, labels: Ints) -> Groups:
+    def of(cls, labels: Ints, weights: Floats | None = None) -> Groups:
         """Sort records by labels 0..g-1, none of them without a record.
 
         >>> Groups.of(np.array([1, 0, 1])).sizes.tolist()
@@ -240,7 +249,19 @@ class Groups:
         sizes = np.bincount(labels)
         # Of 16 bits, enough for all groups of a block, NumPy sorts without comparing.
         narrow = labels.astype(np.min_scalar_type(max(len(sizes) - 1, 0)))
-        return cls(np.argsort(narrow, kind="stable"), np.cumsum(sizes) - sizes, sizes)
+        return cls(np.argsort(narrow, kind="stable"), np.cumsum(sizes) - sizes, sizes, weights)
+
+    def sums(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Add values up by group."""
+        return np.asarray(np.add.reduceat(values[self.order], self.first))
+
+    def greatest_shares(self, weights: Floats) -> Floats:
+        """Find the share of each group's weight that its heaviest record has.
+
+        >>> Groups.of(np.array([0, 1, 0, 1])).greatest_shares(np.array([1.0, 2.0, 3.0, 2.0])).tolist()
+        [0.75, 0.5]
+        """
+        return np.asarray(np.maximum.reduceat(weights[self.order], self.first) / self.sums(weights))
 
 
 @dataclass(frozen=True)
@@ -298,6 +319,8 @@ def whole_means(values: NDArray[Any], groups: Groups) -> WholeMeans:
     >>> whole_means(np.array([2**63 - 1, 2**63 - 2]), Groups.of(np.array([0, 0]))).floor.tolist() == [2**63 - 2]
     True
     """
+    if groups.weights is not None:
+        return _weighted_whole_means(values, groups, groups.weights)
     ordered = values[groups.order]
     if ordered.dtype == object:
         total, sizes = np.add.reduceat(ordered, groups.first), groups.sizes.astype(object)
@@ -318,6 +341,8 @@ def float_means(values: Floats, groups: Groups) -> Floats:
 
     >>> float_means(np.array([0.1, 1e9, 0.1, 1e9 + 1, 0.1]), Groups.of(np.array([0, 1, 0, 1, 0]))).tolist()
     [0.1, 1000000000.5]
+    >>> float_means(np.array([1.0, 5.0]), Groups.of(np.array([0, 0]), np.array([3.0, 1.0]))).tolist()
+    [2.0]
     """
     ordered = values[groups.order] + 0.0
     least, greatest = (extreme.reduceat(ordered, groups.first) for extreme in (np.minimum, np.maximum))
@@ -327,12 +352,53 @@ def float_means(values: Floats, groups: Groups) -> Floats:
     if large.any():
         ordered, base = ordered * np.repeat(shrink, groups.sizes), least * shrink
     offsets = ordered - np.repeat(base, groups.sizes)
-    _, exponent = np.frexp(np.maximum.reduceat(offsets, groups.first))
-    _, size_bits = np.frexp(groups.sizes.astype(np.float64))
-    exponent = exponent + size_bits - _SUM_BITS
-    units = np.rint(np.ldexp(offsets, np.repeat(-exponent, groups.sizes))).astype(np.int64)
-    means = base + np.ldexp(np.add.reduceat(units, groups.first) / groups.sizes, exponent)
+    if groups.weights is None:
+        units, exponent = _sums_in_units(offsets, groups)
+        means = base + np.ldexp(units / groups.sizes, exponent)
+    else:
+        means = base + _weighted_means(offsets, groups, groups.weights[groups.order])
     if large.any():
         with np.errstate(over="ignore"):  # rounded up beyond the greatest float, which is then the group's greatest
             means = means / shrink
     return np.asarray(np.clip(means, least, greatest))
+
+
+def _sums_in_units(ordered: Floats, groups: Groups) -> tuple[Ints, Ints]:
+    """Add values of at least 0, which stand in the order of the groups: units, and the power of two that is one."""
+    _, exponent = np.frexp(np.maximum.reduceat(ordered, groups.first))
+    _, size_bits = np.frexp(groups.sizes.astype(np.float64))
+    exponent = exponent + size_bits - _SUM_BITS
+    units = np.rint(np.ldexp(ordered, np.repeat(-exponent, groups.sizes))).astype(np.int64)
+    return np.add.reduceat(units, groups.first), exponent
+
+
+def _weighted_means(offsets: Floats, groups: Groups, weights: Floats) -> Floats:
+    """Compute weighted means of offsets of at least 0, which stand in the order of the groups, as weights do."""
+    weights = weights / np.repeat(np.maximum.reduceat(weights, groups.first), groups.sizes)
+    above, unit = _sums_in_units(offsets * weights, groups)
+    below, unit_of_weights = _sums_in_units(weights, groups)
+    return np.asarray(np.ldexp(above / below, unit - unit_of_weights))
+
+
+#: Weighted means of whole numbers are known to so small a part of one.
+_PARTS_OF_ONE = 2**52
+
+
+def _weighted_whole_means(values: NDArray[Any], groups: Groups, weights: Floats) -> WholeMeans:
+    """Average the distances from each group's least value as floats; the rest is exact."""
+    ordered = values[groups.order]
+    least, greatest = (extreme.reduceat(ordered, groups.first) for extreme in (np.minimum, np.maximum))
+    distances = _exact_difference(ordered, np.repeat(least, groups.sizes)).astype(np.float64)
+    means = _weighted_means(distances, groups, weights[groups.order])
+    # In Python's whole numbers: the range of a group may be beyond those of 64 bits.
+    room = greatest.astype(object) - least.astype(object)
+    whole = np.array([min(int(mean), most) for mean, most in zip(means.tolist(), room, strict=True)], dtype=object)
+    rest = np.where(whole == room, 0, (means % 1.0 * _PARTS_OF_ONE).astype(np.int64))
+    floor = (least.astype(object) + whole).astype(values.dtype)
+    return WholeMeans(floor, rest.astype(np.int64), np.full(len(floor), _PARTS_OF_ONE))
+
+
+def _exact_difference(values: NDArray[Any], least: NDArray[Any]) -> NDArray[Any]:
+    if values.dtype == object:
+        return np.asarray(values - least)
+    return values.view(np.uint64) - least.view(np.uint64)

@@ -6,6 +6,7 @@ may stand for the values of a group is for their kind to say: of numbers, what l
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from microagg_core.arrays import Bools
+from microagg_core.arrays import Bools, Floats
 from microagg_core.data.kinds.contract import Claim, Kind
 from microagg_core.group.metrics.moments import Groups
 from microagg_core.inspect.check import Check
@@ -30,7 +31,7 @@ class GroupRanges(GateCheck[tuple[int, ...]]):
 
     def note(self, file: ReleasedFile) -> tuple[int, ...]:
         """Hold the file's values against those that came in, which :class:`Values` holds against the input's."""
-        sharing, kinds = Sharing(file.combinations[0]), file.promise.kinds
+        sharing, kinds = Sharing(file.combinations[0], file.weights), file.promise.kinds
         columns = [(kind, came, file.table[kind.name]) for kind, came in zip(kinds, file.came, strict=True)]
         may_be_blank = file.promise.blanked is not None
         return tuple(outside_ranges(*column, sharing, may_be_blank=may_be_blank) for column in columns)
@@ -48,17 +49,18 @@ class GroupRanges(GateCheck[tuple[int, ...]]):
 
 
 class Sharing:
-    """Records by the released combination that they share, of which each has a number."""
+    """Records by the released combination that they share, of which each has a number; and their survey weights."""
 
-    def __init__(self, combination: NDArray[Any]) -> None:
-        self._combination = combination
+    def __init__(self, combination: NDArray[Any], weights: Floats | None = None) -> None:
+        self._combination, self._weights = combination, weights
 
     @cached_property
     def _groups(self) -> Groups:
         return _groups_of(self._combination)
 
     def among(self, rows: Bools) -> Groups:
-        return self._groups if rows.all() else _groups_of(self._combination[rows])
+        groups = self._groups if rows.all() else _groups_of(self._combination[rows])
+        return groups if self._weights is None else replace(groups, weights=self._weights[rows])
 
 
 def outside_ranges(

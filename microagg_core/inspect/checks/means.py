@@ -41,7 +41,7 @@ class Means(GateCheck[tuple[Moments, ...]]):
         kept, blanked = released[p:] or expected, promise.blanked or (0,) * p
         columns = zip(promise.kinds, expected[:p], kept, released[:p], blanked, strict=True)
         for kind, came, before, after, n_blanked in columns:
-            has_mean = Claim.MEAN_KEPT in kind.claims
+            has_mean = _keeps_mean(promise, kind)
             if (
                 came.n - n_blanked != after.n
                 or before.n != after.n
@@ -49,10 +49,17 @@ class Means(GateCheck[tuple[Moments, ...]]):
             ):
                 wrong.append(f"the mean of {kind.name!r} is not kept" if has_mean else f"{kind.name!r} lacks values")
         whose = ", of the records that are grouped tonight" if promise.carried else ""
+        if promise.schema.weight is not None:
+            return Check(self.name, not wrong, "; ".join(wrong) or "no quasi-identifier lost or gained values")
         which = "" if all(Claim.MEAN_KEPT in kind.claims for kind in promise.kinds) else " that has one"
         but = "" if promise.blanked is None else ", over the values that are not blanked"
         right = f"the mean of every quasi-identifier{which} is kept{whose}{but}"
         return Check(self.name, not wrong, "; ".join(wrong) or right)
+
+
+def _keeps_mean(promise: Promise, kind: Kind) -> bool:
+    """Tell whether the plain mean is kept; with weights it is the weighted one, which another check holds."""
+    return Claim.MEAN_KEPT in kind.claims and promise.schema.weight is None
 
 
 def _moments(kind: Kind, column: pa.ChunkedArray) -> Moments:

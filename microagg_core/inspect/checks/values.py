@@ -52,7 +52,7 @@ class Values(GateCheck[Sums]):
 
 
 def _sums(promise: Promise, table: pa.Table, origins: Sequence[pa.Array | pa.ChunkedArray], parts: Ints) -> Sums:
-    own = [c.name for c in promise.schema.released if c.role != "quasi_identifiers"]
+    own = [c.name for c in promise.schema.released if c not in promise.schema.quasi_identifiers]
     hashes = hash_rows([*origins, *(table[name] for name in own)], table.num_rows, _SEED)
     sums, order = np.zeros((promise.n_parts, _N_SUMS), dtype=np.uint64), ascending_order(parts)
     counts = np.bincount(parts, minlength=promise.n_parts)

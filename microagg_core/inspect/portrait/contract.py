@@ -147,6 +147,21 @@ class Regression:
 
 
 @dataclass(frozen=True)
+class WeightedTotals:
+    """Survey weights: of each column the weighted total as it came and as it is released; of the weight, its sum."""
+
+    weight: str
+    #: Columns that have a total, with both.
+    totals: tuple[tuple[str, float, float], ...]
+    #: The largest difference of a group's totals, as a share of them; and the largest share that a record has of the
+    #: weight of its group.
+    farthest: float
+    largest_share: float
+    #: The share of the weighted variance that is lost, in percent.
+    l_sse: float
+
+
+@dataclass(frozen=True)
 class Portrait:
     """All of it; pictures are of ``drawn`` of the ``records``, correlations and regressions of all."""
 
@@ -162,3 +177,4 @@ class Portrait:
     categories: tuple[CategoryTable, ...] = ()
     #: What the spec's rules between columns count, by rule.
     edits: dict[str, EditCount] = field(default_factory=dict)
+    weighted: WeightedTotals | None = None

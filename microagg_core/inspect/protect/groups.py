@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from microagg_core.arrays import Bools, Floats, Ints, ShortInts
-from microagg_core.errors import InternalError
+from microagg_core.errors import DataError, InternalError
 from microagg_core.group.costs import EFFORTS, annealing_sweeps
 from microagg_core.group.metrics.losses import group_means, sse_of_labels
-from microagg_core.group.metrics.moments import Groups
+from microagg_core.group.metrics.moments import MOST_OF_WEIGHT, Groups
 from microagg_core.group.points import AnyPoints
 from microagg_core.group.refine.neighbours import Records
 from microagg_core.inspect.demand import Demand
@@ -27,7 +27,15 @@ from microagg_core.inspect.distributions import Distribution
 from microagg_core.inspect.protect.exchanges import exchange_records, mend
 from microagg_core.inspect.protect.gathering import gather_k_first, gather_t_first
 from microagg_core.inspect.protect.rings import join_rings, relabel, rings
-from microagg_core.inspect.protect.rules import FEW, NAMES, ORDERED, UNBOUND, Rules, broken_by, broken_by_all
+from microagg_core.inspect.protect.rules import (
+    FEW,
+    NAMES,
+    ORDERED,
+    UNBOUND,
+    Rules,
+    broken_by,
+    broken_by_all,
+)
 from microagg_core.kernels.tools.random_draws import exponential_quantiles, random_state
 
 #: What kernels allow above t: less than the gate does, so that rounding does not have it refuse what they let through.
@@ -68,31 +76,37 @@ class _Whole(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BlockDemands:
-    """The demands, and the code of each record's value, demand by demand."""
+    """The demands, and the code of each record's value, demand by demand; and the records' survey weights, if any."""
 
     demands: tuple[Demand, ...]
     codes: tuple[Ints, ...]
     wholes: tuple[Distribution | None, ...]
+    weights: Floats | None = None
+
+    @property
+    def _one_group(self) -> Ints:
+        return np.zeros(len(self.codes[0] if self.weights is None else self.weights), dtype=np.int64)
 
     def rules(self) -> Rules:
-        n_columns, n = len(self.demands), len(self.codes[0])
-        used = [self._whole(j) for j in range(n_columns)]
+        n = len(self._one_group)
+        used = [self._whole(j) for j in range(len(self.demands))]
         values = np.array([0 if whole is None else len(whole.counts) for whole in used], dtype=np.int64)
         looked_up = [_NOTHING if whole is None else _looked_up(whole) for whole in used]
         most = [demand.t for demand in self.demands]
         return Rules(
-            codes=np.ascontiguousarray(np.stack(self.codes)),
-            kinds=np.array([UNBOUND if w is None else ORDERED if w.is_ordered else NAMES for w in used]),
-            least=np.array([demand.distinct for demand in self.demands]),
-            most=np.array([np.inf if t is None else t + _SLACK for t in most]),
-            totals=np.array([1 if whole is None else whole.valued for whole in used]),
-            without=np.array([0.0 if whole is None else whole.counts[0] / whole.total for whole in used]),
+            codes=np.array(self.codes, dtype=np.int64).reshape(len(self.codes), n),
+            kinds=_ints(UNBOUND if w is None else ORDERED if w.is_ordered else NAMES for w in used),
+            least=_ints(demand.distinct for demand in self.demands),
+            most=np.array([np.inf if t is None else t + _SLACK for t in most], dtype=np.float64),
+            totals=_ints(1 if whole is None else whole.valued for whole in used),
+            without=np.array([0.0 if w is None else w.counts[0] / w.total for w in used], dtype=np.float64),
             values=values,
             starts=np.cumsum(values) - values,
-            cumulative=np.concatenate([whole.cumulative for whole in looked_up]),
-            prefix=np.concatenate([whole.prefix for whole in looked_up]),
-            passed=np.stack([whole.passed for whole in looked_up]),
+            cumulative=np.concatenate([_NOTHING.cumulative, *(whole.cumulative for whole in looked_up)]),
+            prefix=np.concatenate([_NO_INTS, *(whole.prefix for whole in looked_up)]),
+            passed=np.array([whole.passed for whole in looked_up], dtype=np.int64).reshape(-1, FEW + 1, FEW + 1),
             room=np.empty(n, dtype=np.int64),
+            weights=np.zeros(0) if self.weights is None else np.ascontiguousarray(self.weights),
         )
 
     def _whole(self, j: int) -> Distribution | None:
@@ -100,29 +114,41 @@ class BlockDemands:
 
     def taken(self, order: Ints) -> BlockDemands:
         """Take some of the records, or all in another order."""
-        return BlockDemands(self.demands, tuple(codes[order] for codes in self.codes), self.wholes)
+        weights = None if self.weights is None else self.weights[order]
+        return BlockDemands(self.demands, tuple(codes[order] for codes in self.codes), self.wholes, weights)
 
     def closeness_left(self, j: int) -> float:
         """Leave of t what the block itself is off: so far may a group be from the block."""
         demand, whole = self.demands[j], self._whole(j)
         if demand.t is None or whole is None:
             return 0.0
-        one_group = np.zeros(len(self.codes[j]), dtype=np.int64)
-        return demand.t - float(whole.distances(self.codes[j], one_group)[0])
+        return demand.t - float(whole.distances(self.codes[j], self._one_group)[0])
 
     def broken(self, labels: Ints) -> Bools:
         """Find the groups, 0 to g-1, that do not hold all demands, exactly."""
         columns = zip(self.demands, self.codes, self.wholes, strict=True)
         broken = [demand.broken(codes, labels, whole) for demand, codes, whole in columns]
+        if self.weights is not None:
+            broken.append(Groups.of(labels).greatest_shares(self.weights) > MOST_OF_WEIGHT)
         return np.asarray(np.any(broken, axis=0))
+
+    def refuse_dominated(self, weight: object, cure: str) -> None:
+        """Stop where one record has so much of the block's weight that no groups can hold the rule."""
+        if self.weights is None or Groups.of(self._one_group).greatest_shares(self.weights)[0] <= MOST_OF_WEIGHT:
+            return
+        raise DataError(
+            f"weight {weight!r}: in a block one record has more than half of the weight of all its records, so that "
+            f"the means of its group would be nearly its own; {cure}"
+        )
 
     def impossible(self) -> Demand | None:
         """Find a demand that the block as one group does not hold, so that no groups of it can."""
-        block, columns = (
-            np.zeros(len(self.codes[0]), dtype=np.int64),
-            zip(self.demands, self.codes, self.wholes, strict=True),
-        )
+        block, columns = self._one_group, zip(self.demands, self.codes, self.wholes, strict=True)
         return next((demand for demand, codes, whole in columns if demand.broken(codes, block, whole)[0]), None)
+
+
+def _ints(numbers: Iterable[int]) -> Ints:
+    return np.fromiter(numbers, dtype=np.int64)
 
 
 def broken_by_groups(rules: Rules, labels: Ints) -> Floats:
@@ -141,20 +167,22 @@ def _looked_up(whole: Distribution) -> _Whole:
     return _Whole(whole.cumulative, np.concatenate([[0], np.cumsum(whole.cumulative)]), passed)
 
 
-_NOTHING = _Whole(
-    np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64), np.zeros((FEW + 1, FEW + 1), dtype=np.int64)
-)
+_NO_INTS = np.zeros(0, dtype=np.int64)
+_NOTHING = _Whole(_NO_INTS, np.zeros(1, dtype=np.int64), np.zeros((FEW + 1, FEW + 1), dtype=np.int64))
 
 
 def block_demands(
-    demands: Sequence[Demand], codes: Sequence[Ints], wholes: Sequence[Distribution | None]
+    demands: Sequence[Demand],
+    codes: Sequence[Ints],
+    wholes: Sequence[Distribution | None],
+    weights: Floats | None = None,
 ) -> BlockDemands:
     """Put together, with codes that are small where only their equality counts, and whether they are 0."""
     small = [
         np.unique(np.append(0, of_column), return_inverse=True)[1][1:] if demand.t is None else of_column
         for demand, of_column in zip(demands, codes, strict=True)
     ]
-    return BlockDemands(tuple(demands), tuple(small), tuple(wholes))
+    return BlockDemands(tuple(demands), tuple(small), tuple(wholes), weights)
 
 
 def joined(X: Floats, labels: Ints, rules: Rules) -> Ints:
@@ -273,6 +301,26 @@ def protected_groups(
     if any(demands.broken(groups).any() for groups in outcome):
         raise InternalError("a bug: groups that do not hold what is demanded of them; please report it")
     return outcome
+
+
+def mended_groups(points: AnyPoints, labels: Ints, k: int, demands: BlockDemands) -> Ints:
+    """Exchange records of the groups that break a demand, and have those join others that still do.
+
+    For demands that few groups break: all others stay as they are. The block as one group has to hold the demands.
+    """
+    if not demands.broken(labels).any():
+        return labels
+    n = len(points)
+    if n < 2 * k:
+        return np.zeros(n, dtype=np.int64)
+    count = min(n - 1, _NEAR)
+    records = Records.of(points, count)
+    rules, Z = demands.taken(records.order).rules(), records.points.nearly_dense(_MOST_CATEGORIES)
+    groups, _ = _mended(Z, records.inward(labels), rules, records.near(count))
+    mended = records.outward(groups, k)
+    if demands.broken(mended).any():
+        raise InternalError("a bug: groups that do not hold what is demanded of them; please report it")
+    return mended
 
 
 def ways(Z: Floats, labels: Ints, k: int, demands: BlockDemands, near: ShortInts) -> dict[str, Ints]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from microagg_core.arrays import Floats, Ints
+from microagg_core.group.metrics.moments import MOST_OF_WEIGHT
 from microagg_core.kernels.machine_code.jit import jit, uncounted
 
 #: What is asked of distances from the whole: nothing, or that of names, or that of values with an order.
@@ -35,6 +36,7 @@ class Rules(NamedTuple):
     prefix: Ints  #: sums of these before each value and at the end; those of column c begin c places later
     passed: Ints  #: (columns, FEW + 1, FEW + 1), for a group's size and rank, the value from which the whole has more
     room: Ints  #: (n), for the codes of one group
+    weights: Floats  #: (n), survey weights of the records; none where there are none
 
 
 @uncounted
@@ -122,6 +124,13 @@ def broken_by(rules: Rules, members: Ints, size: int) -> float:
         if valued > 0 and rules.values[c] > 2 and rules.kinds[c] == NAMES:
             far = max(far, _named_distance(rules, c, valued))
         broken += max(0.0, far - rules.most[c])
+    if rules.weights.shape[0] > 0:
+        total, heaviest = 0.0, 0.0
+        for i in range(size):
+            weight = rules.weights[members[i]]
+            total += weight
+            heaviest = max(heaviest, weight)
+        broken += max(0.0, heaviest / total - MOST_OF_WEIGHT)
     return broken
 
 

@@ -192,6 +192,23 @@ def _why(records: int, times: float, k: int, reason: str) -> str:
     return "; ".join(words) or "its records lie somewhat farther apart than usual"
 
 
+def weights_section(inputs: ReportInputs) -> PageSection | None:
+    weighted = None if inputs.portrait is None else inputs.portrait.weighted
+    if weighted is None:
+        return None
+    cells: list[tuple[str, ...]] = [("column", "before", "released", "difference")]
+    for name, before, after in weighted.totals:
+        shown = (readable(before, 10), readable(after, 10), f"{abs(after - before):.2g}")
+        cells.append((f"{name} (sum)" if name == weighted.weight else name, *shown))
+    says = (
+        f"Groups have weighted means and the mean of ‘{weighted.weight}’, so that weighted totals are kept: in all, "
+        f"under every label and in every group; none is off by more than {weighted.farthest:.1g} of its total.",
+        f"No record has more than {percent_in_words(weighted.largest_share)} of the weight of its group.",
+        f"Of the weighted variance of the quasi-identifiers {weighted.l_sse:.3g} % is lost.",
+    )
+    return PageSection("weights", "Weighted totals", says, tables=[PageTable("Before and after", cells)])
+
+
 def sizes_section(inputs: ReportInputs) -> PageSection:
     title, risk, k = "Sizes of groups", inputs.risk, inputs.manifest.k
     histogram = {int(size): n for size, n in ((risk or {}).get("sizes") or {}).get("histogram", {}).items()}

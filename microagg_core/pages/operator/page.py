@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from microagg_core.pages.operator.inputs import ReportInputs
-from microagg_core.pages.operator.losses import loss_section, loss_words, sizes_section
+from microagg_core.pages.operator.losses import loss_section, loss_words, sizes_section, weights_section
 from microagg_core.pages.operator.making import digests_section, making_section, records_section
 from microagg_core.pages.operator.parts import PageSection
 from microagg_core.pages.operator.risks import larger_k_section, larger_k_words, risk_section
@@ -31,6 +31,7 @@ _SECTIONS = (
     regressions_section,
     edits_section,
     loss_section,
+    weights_section,
     sizes_section,
     risk_section,
     records_section,
@@ -39,7 +40,7 @@ _SECTIONS = (
     digests_section,
 )
 #: Sections on the records alone that the release grouped.
-_OF_GROUPED = {"distributions", "categories", "pairs", "correlations", "analyses", "edits", "loss"}
+_OF_GROUPED = {"distributions", "categories", "pairs", "correlations", "analyses", "edits", "loss", "weights"}
 #: Sentences on risk in an answer.
 _WORST = 2
 

@@ -111,7 +111,9 @@ def _with_shares(counts: Sequence[int], sums: Sequence[int]) -> list[str]:
 
 def _bounded_changes(inputs: ReportInputs) -> list[str]:
     """Hold the records whose category changed against the loss S, that of chance: at least S and at most twice S."""
-    figures, words = inputs.losses, []
+    figures, words = inputs.losses, list[str]()
+    if any(column.role == "weight" for column in inputs.manifest.columns):
+        return words  # the category of most weight need not be that of most records
     for of in inputs.portrait.categories if inputs.portrait else ():
         own = (figures.attributes or {}).get(of.column)
         if own is None or own.l_sse is None or own.mismatches is None or own.rank_displacement is not None:

@@ -225,13 +225,23 @@ def _package_field(manifest: Manifest, column: ColumnEntry) -> dict[str, Any]:
         rounded = f"; {rounding_words(column, manifest.rounding.get(column.name))}" if column.is_mean else ""
         stands = f"{column.stands} {'for' if column.stands == 'one value' else 'of'} a"
         field["masking"] = f"{stands} group of at least {manifest.k}{rounded}"
+    if column.role == "weight":
+        field["masking"] = f"mean weight of a group of at least {manifest.k}"
     return _given(field)
 
 
 _NAMESPACE = "ddi:codebook:2_5"
-_AGGREGATED = {"mean": "average", "most frequent value": "mode", "lower median": "median"}
+_AGGREGATED = {
+    "mean": "average",
+    "weighted mean": "average",
+    "most frequent value": "mode",
+    "weighted mode": "mode",
+    "lower median": "median",
+    "lower weighted median": "median",
+}
 _MASKED = {
-    "quasi_identifier": "Microaggregated: each value is the mean of a group of at least {k} {units}; {rounding}.",
+    "quasi_identifier": "Microaggregated: each value is the {stands} of a group of at least {k} {units}; {rounding}.",
+    "weight": "Microaggregated: each value is the mean weight of a group of at least {k} {units}.",
     "other": "Microaggregated: all records of a group of at least {k} {units} have one value{stands}.",
     "blocking": "Kept: groups never mix its values. Values that few share were merged, or their records withheld.",
     "confidential": "Not masked: the value is as it came.",
@@ -349,7 +359,7 @@ def _variable(parent: _Element, manifest: Manifest, column: ColumnEntry, number:
         k=manifest.k,
         units=units_word(manifest),
         rounding=rounding_words(column, manifest.rounding.get(column.name)),
-        stands=f", its {column.stands}" if column.is_category else "",
+        stands=f", its {column.stands}" if column.is_category else column.stands if is_mean else "",
     )
     node.with_child("notes", words, type="disclosure control")
 

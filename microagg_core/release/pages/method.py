@@ -47,6 +47,7 @@ _ORDER = (
 def _grouped(manifest: Manifest) -> list[Block]:
     quasi, blocking = in_role(manifest, "quasi_identifier"), in_role(manifest, "blocking")
     within: Text = (" that share ", *names(blocking)) if blocking else ()
+    weight = in_role(manifest, "weight")
     return [
         paragraph(
             "Somebody may know ",
@@ -58,6 +59,7 @@ def _grouped(manifest: Manifest) -> list[Block]:
             *_replacement(quasi),
             " (microaggregation). All records of a group look the same in them.",
         ),
+        *(paragraph(Name(column.name), _WEIGHT) for column in weight),
         bullets(*_details(manifest, several=len(quasi) > 1)),
         *([_rounding_table(manifest, means)] if (means := averaged(manifest)) else ()),
         *([_blanked_table(manifest)] if manifest.blanked else ()),
@@ -69,9 +71,15 @@ def averaged(manifest: Manifest) -> tuple[ColumnEntry, ...]:
     return tuple(column for column in manifest.columns if column.is_mean)
 
 
+_WEIGHT = (
+    " is the survey weight of each record. It was replaced by the mean weight of its group, in which no record has "
+    "more than half of the weight."
+)
+
+
 def _replacement(quasi: tuple[ColumnEntry, ...]) -> Text:
     if all(column.is_mean for column in quasi):
-        return ("the mean of its group",)
+        return (f"the {quasi[0].stands} of its group",)
     if not all(column.is_mean or column.is_category for column in quasi):
         return ("one that stands for its group: its mean or, where there is none, what its kind releases",)
     said: list[Text] = []
@@ -204,6 +212,8 @@ def _kept_exactly(manifest: Manifest) -> list[Block]:
     are, what = ("are", "These columns are") if len(blocking) > 1 else ("is", "This column is")
     kept = f" may be known from elsewhere as well, and {are} kept: records with other values were never put into one "
     start, few = (*names(blocking), f"{kept}group. "), f"fewer than {manifest.k} {units_word(manifest)} have"
+    if in_role(manifest, "weight"):
+        few += ", or of whose weight one has more than half,"
     if manifest.undersized == "suppress":
         return [paragraph(*start, f"Records of a combination that {few} were withheld.")]
     if manifest.undersized != "merge":
@@ -293,7 +303,12 @@ def _holds(manifest: Manifest) -> list[Text]:
     lacking = ", but for the records that are withheld" if manifest.suppressed != 0 else ""
     within: Text = (", and within every combination of ", *blocking) if blocking else ()
     held: list[Text] = []
-    if means:
+    if means and (weight := names(in_role(manifest, "weight"))):
+        kept = f": they are kept, up to rounding{lacking}.{_CARRIED if _is_later(manifest) else ''}"
+        held.append(
+            ("Weighted sums and means of ", *means, " and sums of ", *weight, ", over all records", *within, kept)
+        )
+    elif means:
         carried = _CARRIED if _is_later(manifest) else ""
         kept = f": they are kept, up to rounding{lacking}{_without_blanked(manifest)}.{carried}"
         held.append(("Counts, sums and means of ", *means, " over all records", *within, kept))
@@ -328,6 +343,9 @@ _MENDED = " Dividing a variance by the share that is kept, given below, mends it
 def _misleads(manifest: Manifest) -> list[Text]:
     change, several = manifest.losses.correlation_change, len(averaged(manifest)) > 1
     wrong = _misleading_means(manifest, several) if averaged(manifest) else []
+    if wrong and (weight := names(in_role(manifest, "weight"))):
+        unweighted = ("Sums and means of ", *few_names(manifest, "quasi_identifier"), " that leave ", *weight, " out")
+        wrong.append((*unweighted, ": groups have weighted means, so that only weighted figures are kept."))
     if others := tuple(c for c in in_role(manifest, "quasi_identifier") if not c.is_mean):
         wrong.append(("How many records have which values of ", *names(others), ": all of a group have one."))
     if change is not None and len(_correlated(manifest)) > 1:
@@ -484,6 +502,8 @@ def _total(manifest: Manifest, losses: Figures) -> list[Block]:
     euclid = ""
     if losses.l_e is not None:
         euclid = f" Measured by distances instead of their squares, the loss is {losses.shown('l_e')}."
+    if losses.weighted is not None and losses.weighted.l_sse is not None:
+        euclid += f" Of the weighted variance it is {losses.shown('weighted.l_sse')}."
     return [
         paragraph(
             *(f"{losses.shown('l_sse')} of the {variation_word(manifest)} of ", *names(quasi)),
@@ -537,7 +557,8 @@ def _by_column(manifest: Manifest, losses: Figures) -> list[Block]:
         tables.append(
             Rows("Loss of each column of categories", _OF_CATEGORIES, tuple(categories), frozenset({2, 3, 4}))
         )
-        tables.append(paragraph(_MOVED))
+        weighted = _COUNTED if in_role(manifest, "weight") else ""
+        tables.append(paragraph(f"{_MOVED}{weighted}"))
     return tables
 
 
@@ -552,6 +573,9 @@ _MOVED = (
     "Moved is, of categories with an order, how far released ones are from records' own on average, in percent of all "
     "ranks; of others, by how much their shares of records changed: half of the sum of all changes."
 )
+
+
+_COUNTED = " All of this counts records, whatever their weights."
 
 
 def _figure(losses: Figures, column: str, name: str, unit: str = "") -> str:

@@ -16,7 +16,8 @@ _MOST_IN_A_COMMAND = 20
 
 
 def promises_section(manifest: Manifest) -> Section:
-    keys = (*in_role(manifest, "quasi_identifier"), *in_role(manifest, "blocking"))
+    roles = ("quasi_identifier", "weight", "blocking")
+    keys = tuple(column for role in roles for column in in_role(manifest, role))
     shared = (
         f" is shared by at least {manifest.k} {units_word(manifest)} (k-anonymity, k = {manifest.k}), missing values "
         "counted as values."

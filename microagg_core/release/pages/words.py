@@ -42,6 +42,8 @@ def role_words(manifest: Manifest, column: ColumnEntry) -> str:
         )
     if column.role == "confidential":
         return "as it came"
+    if column.role == "weight":
+        return "mean weight of its group"
     return f"{column.stands} {'for' if column.stands == 'one value' else 'of'} its group"
 
 

@@ -181,8 +181,8 @@ def described(spec: ReleaseSpec) -> dict[str, Any]:
         raise SpecError("refine: seconds for each block cannot be described; add --set refine=off, fast or thorough")
     roles = spec.roles
     values: dict[str, Any] = {
-        "columns": len(roles.quasi_identifiers) + len(roles.confidential),
-        "quasi_identifiers": len(roles.quasi_identifiers),
+        "columns": roles.n_averaged + len(roles.confidential),
+        "quasi_identifiers": roles.n_averaged,
         "blocking": len(roles.blocking),
         "identifiers": len(roles.identifiers),
         "k": spec.k,

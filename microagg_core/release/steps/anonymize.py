@@ -86,8 +86,8 @@ def anonymize_partition(work: Work) -> int:
     numbers, first = np.unique(rows.block, return_index=True)
     for number, start, end in zip(numbers.tolist(), first, [*first[1:], len(rows.block)], strict=True):
         ticks, missing = [values[start:end] for values in rows.ticks], rows.missing[start:end]
-        protect = demands.of_block(start, end) if demands else None
-        outcome = run_block(spec, planned.encoding, steady, ticks, missing, number, protect)
+        protect, mend = demands.of_block(start, end) if demands else (None, None)
+        outcome = run_block(spec, planned.encoding, steady, ticks, missing, number, protect, mend=mend)
         work.kernel_seconds += outcome.seconds
         groups.append(outcome.labels + n_groups)
         representatives.append(outcome.representatives)

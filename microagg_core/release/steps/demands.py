@@ -13,13 +13,13 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.blocks.masking import Protect
+from microagg_core.blocks.masking import Mend, Protect
 from microagg_core.data.formats.writing import released_format
 from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.errors import DataError
 from microagg_core.inspect.demand import Demand, Protection
 from microagg_core.inspect.distributions import Distribution, distinct_values, distributions_in, table_of
-from microagg_core.inspect.protect.groups import BlockDemands, block_demands, protected_groups
+from microagg_core.inspect.protect.groups import BlockDemands, block_demands, mended_groups, protected_groups
 from microagg_core.release.context import Context
 from microagg_core.release.step import Output, Work
 
@@ -39,15 +39,21 @@ def protection_of(context: Context) -> Protection:
     return Protection.of_spec(context.spec.protect, (column.name for column in context.schema.confidential))
 
 
+def needs_protection(context: Context) -> bool:
+    """Tell whether groups may have to be changed for what is demanded of them."""
+    return bool(protection_of(context).of_groups) or context.schema.weight is not None
+
+
 @dataclass(frozen=True)
 class PartitionDemands:
     """The demands on the groups of one partition, and the codes of its records' values."""
 
     whole: BlockDemands
+    weight: str | None
 
     @classmethod
     def of(cls, work: Work, context: Context, table: pa.Table) -> PartitionDemands | None:
-        """Those on the rows of a partition, with confidential columns c0, c1, ...; None where nothing is demanded."""
+        """Those on the rows of a partition, with its columns q0, q1, ... and c0, c1, ...; None where there are none."""
         is_close = any(demand.t is not None for demand in protection_of(context).of_groups)
         used = work.load(DISTRIBUTIONS) if is_close else ()
         return cls.among(context, table, used)
@@ -55,9 +61,11 @@ class PartitionDemands:
     @classmethod
     def among(cls, context: Context, table: pa.Table, used: Sequence[Distribution | None]) -> PartitionDemands | None:
         """Code rows where it is known how confidential columns are distributed, as far as that is needed."""
-        demands = protection_of(context).of_groups
-        if not demands or not table.num_rows:
+        demands, kinds = protection_of(context).of_groups, context.kinds
+        weight = next((j for j, kind in enumerate(kinds) if kind.is_weight), None)
+        if (not demands and weight is None) or not table.num_rows:
             return None
+        weights = None if weight is None else kinds[weight].ticks(table[f"q{weight}"])[0]
         place = {column.name: j for j, column in enumerate(context.schema.confidential)}
         form, codes, wholes = released_format(context.spec.output), [], []
         for demand in demands:
@@ -65,15 +73,18 @@ class PartitionDemands:
             released = form.released_form(table.select([f"c{j}"]))[f"c{j}"]
             wholes.append(used[j] if used else None)
             codes.append(demand.codes(released, wholes[-1]))
-        return cls(block_demands(demands, codes, wholes))
+        return cls(block_demands(demands, codes, wholes, weights), context.schema.weight)
 
-    def of_block(self, start: int, end: int) -> Protect:
-        """Have the groups of the block with these rows hold the demands."""
+    def of_block(self, start: int, end: int) -> tuple[Protect | None, Mend | None]:
+        """Have the groups of the block with these rows hold the demands: made so, or mended for the rule of weights."""
         demands = self.whole.taken(np.arange(start, end))
         impossible = demands.impossible()
         if impossible is not None:
             raise DataError(_impossible(impossible, demands))
-        return partial(protected_groups, demands=demands)
+        demands.refuse_dominated(self.weight, f"{_FEWER_BLOCKS}, or trim the weight")
+        if not demands.demands:
+            return None, partial(mended_groups, demands=demands)
+        return partial(protected_groups, demands=demands), None
 
 
 def _impossible(demand: Demand, demands: BlockDemands) -> str:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from microagg_core.arrays import Ints, UInt64s
 from microagg_core.blocks.memory import STEADY_KEYS, TASK_KEYS, grown_size
 from microagg_core.blocks.routes import hash_keys
-from microagg_core.blocks.strata import ROWS
+from microagg_core.blocks.strata import HEAVIEST, ROWS, WEIGHT
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.slices import Slices, write_no_rows
 from microagg_core.release.records import WAITED
@@ -24,8 +24,9 @@ from microagg_core.release.step import Pieces, Rows, Step, TableOutput, Work
 
 #: The counted blocking keys of an input part, sent to ranges of their hashes; and those of a range, of all parts.
 PART_KEYS, KEYS = Rows("part-keys"), TableOutput("keys")
-#: What is counted of each blocking key: its records, and in a night of a series those that have waited long enough.
-_COUNTS = ROWS, WAITED
+#: What is counted of each blocking key: its records, in a night of a series those that have waited long enough, and
+#: with survey weights its weight and that of its heaviest record.
+_COUNTS = {ROWS: "sum", WAITED: "sum", WEIGHT: "sum", HEAVIEST: "max"}
 #: A part cuts its keys into ranges of about this many, and into no more than ``2^_MOST_LEVELS``.
 _RANGE_KEYS, _MOST_LEVELS = 4096, 12
 #: The seed of the hashes by which keys are cut.
@@ -37,7 +38,7 @@ def merge_keys(tables: Sequence[pa.Table]) -> pa.Table:
     table = pa.concat_tables(tables)
     counts = [name for name in _COUNTS if name in table.column_names]
     names = [name for name in table.column_names if name not in counts]
-    merged = table.group_by(names, use_threads=False).aggregate([(name, "sum") for name in counts])
+    merged = table.group_by(names, use_threads=False).aggregate([(name, _COUNTS[name]) for name in counts])
     return merged.rename_columns([*names, *counts])
 
 

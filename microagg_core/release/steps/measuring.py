@@ -18,15 +18,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from microagg_core.blocks.masking import ZEROS_JOINED
+from microagg_core.data.kinds.contract import Claim
 from microagg_core.errors import MicroaggError, sanitized
 from microagg_core.group.bounds import Certificate, combined, gap_percent
 from microagg_core.group.metrics.figures import CertificateFigures, Figures
+from microagg_core.group.metrics.losses import percent
 from microagg_core.group.metrics.moments import Moments
 from microagg_core.group.metrics.statistics import LossStatistics, losses_of, significant
 from microagg_core.inspect.checks.edits import Edits
+from microagg_core.inspect.checks.weights import Weights
 from microagg_core.inspect.gate import Inspected, measures
 from microagg_core.inspect.portrait.categories import category_tables
-from microagg_core.inspect.portrait.contract import Portrait
+from microagg_core.inspect.portrait.contract import Portrait, WeightedTotals
 from microagg_core.inspect.portrait.portrait import Portraying, fewest_records, portrait_of
 from microagg_core.inspect.published import (
     MOST_DIGITS,
@@ -96,8 +99,9 @@ def measure_release(
     n_groups = int(np.asarray(blocks["groups"]).sum())
     released = moments_of_released(files.arrivals, len(kinds))
     moments = list(zip(came, released, strict=True))
-    fewest = fewest_records(spec.k)
-    figures = published_figures(statistics, n_groups, kinds, moments, proved_figures(statistics, blocks), fewest)
+    weighed = files.arrivals.by_key.get(Weights().key) if planned.context.schema.weight is not None else None
+    proved, fewest = proved_figures(statistics, blocks), fewest_records(spec.k)
+    figures = published_figures(statistics, n_groups, kinds, moments, proved, fewest, weighed)
     portrait, troubles = _portrait(planned, files, carried, statistics)
     if carried is None or not carried.rows:
         figures = with_summaries(figures, portrait, spec.k, fewest)
@@ -146,7 +150,22 @@ def combine_portrait(
         left_out.append("withheld records are not in it, neither before nor after")
     counted = files.arrivals.by_key.get(Edits().key, ())
     edits = {edit.rule: count for edit, count in zip(planned.context.spec.edits, counted, strict=False)}
-    return replace(portrait_of(promise_of(planned), noted, statistics, left_out), edits=edits)
+    portrait = portrait_of(promise_of(planned), noted, statistics, left_out)
+    return replace(portrait, edits=edits, weighted=_weighted_totals(planned, files))
+
+
+def _weighted_totals(planned: Planned, files: Inspected) -> WeightedTotals | None:
+    weighed, weight = files.arrivals.by_key.get(Weights().key), planned.context.schema.weight
+    if weight is None or weighed is None or not weighed.off:
+        return None
+    of_columns = zip(planned.context.kinds, weighed.before.tolist(), weighed.after.tolist(), strict=True)
+    totals = tuple(
+        (kind.name, before, after)
+        for kind, before, after in of_columns
+        if kind.is_weight or Claim.MEAN_KEPT in kind.claims
+    )
+    loss = percent(weighed.lost, weighed.squares)
+    return WeightedTotals(weight, totals, weighed.farthest, weighed.largest_share, loss)
 
 
 def _joined_zeros(blocks: pa.Table, k: int) -> list[str]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.blocks.routes import missing_pattern
-from microagg_core.blocks.strata import ROWS
+from microagg_core.blocks.strata import HEAVIEST, ROWS, WEIGHT
 from microagg_core.data.formats.writing import released_format
 from microagg_core.data.kinds.contract import Claim, Kind, Ticks, Traits
 from microagg_core.data.kinds.encoding import Encoding
@@ -289,7 +289,7 @@ class PartSurvey:
         columns = [table[kind.name] for kind in rough.kinds]
         quasi = rough.ticks(columns)
         self._add_quasi_identifiers(columns, *quasi)
-        self._add_keys(table, quasi[1], batch.waited)
+        self._add_keys(table, quasi[1], batch.waited, rough.weights_of(quasi[0]))
         self._add_confidential(batch.whole, quasi if batch.marks is None else None)
 
     def _add_quasi_identifiers(
@@ -303,8 +303,9 @@ class PartSurvey:
             self.moments[j].append(kind.moments(there))
             self.traits[j] = kind.more_traits(self.traits[j], column, there)
             self.few_numbers[j] = _with_few(self.few_numbers[j], there)
-            self.not_finite[j] += len(finite) - np.count_nonzero(finite)
-            self.missing[j] += np.count_nonzero(missing[:, j])
+            n_missing = np.count_nonzero(missing[:, j])
+            self.not_finite[j] += len(values) - n_missing - len(there)
+            self.missing[j] += n_missing
             if j in self.counted:
                 self.counted[j] += ColumnCounts.of(there.astype(np.float64) / kind.ticks_of_value)
             offsets = kind.offsets(there, self.context.rough.origins[j])
@@ -312,7 +313,7 @@ class PartSurvey:
                 least_values(kept, side) for kept, side in zip(self.ends[j], (offsets, -offsets), strict=True)
             ]
 
-    def _add_keys(self, table: pa.Table, missing: NDArray[np.bool_], waited: NDArray[np.bool_] | None) -> None:
+    def _add_keys(self, table: pa.Table, missing: Bools, waited: Bools | None, weights: Floats | None) -> None:
         columns = blocking_columns(table, self.context)
         names = ["pattern", *(f"b{i}" for i in range(len(columns)))]
         keys = pa.Table.from_arrays([pa.array(missing_pattern(missing)), *columns], names=names)
@@ -320,6 +321,9 @@ class PartSurvey:
         if waited is not None:
             keys = keys.append_column(WAITED, pa.array(waited.astype(np.int64)))
             sums = [(WAITED, "sum")]
+        if weights is not None:
+            keys = keys.append_column(WEIGHT, pa.array(weights)).append_column(HEAVIEST, pa.array(weights))
+            sums += [(WEIGHT, "sum"), (HEAVIEST, "max")]
         counted = keys.group_by(names, use_threads=False).aggregate([([], "count_all"), *sums])
         for column, name in zip(self.context.schema.blocking, names[1:], strict=True):
             refuse_broken_text(column.name, counted[name])
@@ -531,7 +535,7 @@ _MISSING = ("missing values", "fill them in, or set missing: blank")
 def _any_of(what: str, kind: Kind, column: pa.ChunkedArray) -> bool:
     """Look for a missing value, or one that is not usable, in a column of a quasi-identifier."""
     ticks, missing = kind.ticks(column)
-    return bool(missing.any() if what == "missing" else (~kind.finite(ticks)).any())
+    return bool(missing.any() if what == "missing" else (~(kind.finite(ticks) | missing)).any())
 
 
 def _refuse_values(spec: ReleaseSpec, context: Context, parts: list[dict[str, Any]]) -> None:
@@ -539,11 +543,13 @@ def _refuse_values(spec: ReleaseSpec, context: Context, parts: list[dict[str, An
     for j, kind in enumerate(context.kinds):
         for count_in, (what, cure) in {"not_finite": kind.unusable, "missing": _MISSING}.items():
             counts = [p[count_in][j] for p in parts]
-            if sum(counts) == 0 or (count_in == "missing" and spec.missing != "error"):
+            may_be_missing = spec.missing != "error" and not kind.is_weight
+            if sum(counts) == 0 or (count_in == "missing" and may_be_missing):
                 continue
             part = context.parts[next(i for i, c in enumerate(counts) if c)]
             of_part = partial(_any_of, count_in, kind)
             place = f"the first in {file_with(part, context, kind.name, of_part)}, part {part.number}"
-            problems.append(f"quasi-identifier {kind.name!r} has {sum(counts)} {what} ({place}); {cure}")
+            role, cure = ("weight", kind.unusable[1]) if kind.is_weight else ("quasi-identifier", cure)
+            problems.append(f"{role} {kind.name!r} has {sum(counts)} {what} ({place}); {cure}")
     if problems:
         raise DataError("\n".join(problems))

@@ -164,6 +164,11 @@ def _shared_columns(manifests: Sequence[Manifest], urls: Sequence[str], wanted: 
     for url, manifest, names in zip(urls, manifests, quasi_identifiers, strict=True):
         if not manifest.rows:
             raise SpecError(f"{url} holds no record, so nothing can be computed from it; attack other releases")
+        if _names(manifest, "weight"):
+            raise SpecError(
+                f"{url} has weighted means, and the attack solves equations of plain ones; attack releases without "
+                "a weight"
+            )
         if not names:
             raise SpecError(f"{url} has no quasi-identifiers, so nothing can be computed; attack releases with means")
         if sorted(names) != sorted(quasi_identifiers[0]):
