@@ -295,13 +295,14 @@ def with_categories(
     Those of the release can be counted by whoever reads it. Of the input a category is told that ``fewest`` records
     had, or more, rounded until so many counts may be the true one.
     """
-    attributes = dict(figures.attributes or {})
+    attributes, is_weighted = dict(figures.attributes or {}), any(kind.is_weight for kind in kinds)
     for kind, (came, after) in zip(kinds, moments, strict=True):
         if kind.name in attributes and came.counts and after.n:
+            known = _known_shares(came, k, has_mode=kind.is_coded and not is_weighted, has_half=not is_weighted)
             names, before, released = category_counts(kind, came, after)
             chosen = named(kind, names, np.maximum(released, np.where(before >= fewest, before, 0)))
             shares = [
-                _category(names[code], int(released[code]), after.n, _before(kind, code, came, after, k, fewest))
+                _category(names[code], int(released[code]), after.n, _before(code, came, after, known, fewest))
                 for code in chosen
             ]
             if not kind.is_ranked:  # not by what is only known of the input
@@ -317,19 +318,29 @@ def _category(name: str, count: int, records: int, before: Rounded | None) -> Ca
     return CategoryFigures.model_validate({"category": name, "share": significant(100.0 * count / records), **told})
 
 
-def _before(kind: Kind, code: int, came: Moments, after: Moments, k: int, fewest: int) -> Rounded | None:
-    """Publish the share that a category had, if enough records had it.
+def _known_shares(came: Moments, k: int, *, has_mode: bool, has_half: bool) -> tuple[Fraction, Fraction]:
+    """Bound what share of a group a reader knows to have the released category at least, and another one at most.
 
-    Of a group with k records or more a reader knows that some of them have what is released: one at least, and no
-    fewer than any other category; and that no more than half of it have another one. And by its being told, that it is
-    of ``fewest`` records.
+    One record of it has what is released; of a mode without weights, as many as have any other category. And of modes
+    and medians without weights, no more than half have another one.
+
+    >>> of_three = Moments(30, 0, 0.0, 0.0, 0, 0, 2, (10, 10, 10))
+    >>> [str(share) for share in _known_shares(of_three, 5, has_mode=True, has_half=True)]
+    ['3/7', '2/5']
     """
+    other = min(Fraction(size // 2, size) for size in (k, k + 1)) if has_half else Fraction(1)
+    if not has_mode:
+        return Fraction(1, k), other
+    n_categories = sum(map(bool, came.counts))
+    return max(Fraction(-(-size // n_categories), size) for size in range(k, k + min(k, n_categories) + 1)), other
+
+
+def _before(code: int, came: Moments, after: Moments, known: tuple[Fraction, Fraction], fewest: int) -> Rounded | None:
+    """Publish the share that a category had, if enough records had it; by that, too, a reader knows something."""
     count, released = (of.counts[code] if code < len(of.counts) else 0 for of in (came, after))
     if count < fewest:
         return None
-    n_categories = came.n if kind.is_ranked else sum(map(bool, came.counts))
-    own = max(Fraction(-(-size // n_categories), size) for size in range(k, k + min(k, n_categories) + 1))
-    other = min(Fraction(size // 2, size) for size in (k, k + 1))
+    own, other = known
     high = released + math.floor(other * (after.n - released)) + came.n - after.n
     told = Rounded.share(count, came.n, max(fewest, math.ceil(own * released)), high, fewest)
     return told if told and told.value else None

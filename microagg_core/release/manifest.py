@@ -80,7 +80,7 @@ _STANDS = {
 class ColumnEntry(_Model):
     """A released column: its name, its Arrow type as text, and its role."""
 
-    _said_only = frozenset({"claims", "importance"})
+    _said_only = frozenset({"claims", "importance", "missing"})
     name: str = Field(min_length=1)
     type: str = Field(min_length=1)
     role: Literal["quasi_identifier", "weight", "blocking", "confidential"]
@@ -88,6 +88,8 @@ class ColumnEntry(_Model):
     claims: tuple[Claim, ...] | None = None
     #: How many times a quasi-identifier counted when groups were made; not there where it counted once.
     importance: float | None = Field(default=None, gt=0)
+    #: A missing value is a category, of its own or of its group.
+    missing: Literal["category"] | None = None
 
     @property
     def stands(self) -> str:

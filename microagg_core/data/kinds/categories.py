@@ -79,7 +79,8 @@ class CategoryKind(Kind):
         for part in parts:
             for value, count in part:
                 total[value] += count
-        del total[None]
+        if not self.null_is_category:
+            del total[None]
         if len(total) > MOST_CATEGORIES:
             raise DataError(
                 f"quasi-identifier {self.name!r} has more than {MOST_CATEGORIES:,} different values, too many for "
@@ -158,6 +159,8 @@ class CategoryKind(Kind):
 
     def shown(self, tick: float) -> str:
         value = self.categories[round(tick)]
+        if value is None:
+            return "(missing)"
         return str(int(value) if self.holds_floats else value)
 
     def plain_numbers(self, ticks: Ticks, origin: Origin) -> Floats:

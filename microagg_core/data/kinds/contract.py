@@ -77,6 +77,8 @@ class Declaration:
     #: All values of an ordinal column as text, the lowest first; None: in their own order.
     levels: tuple[str, ...] | None = None
     importance: float = 1.0
+    #: Whether a missing value of a nominal column is a category of its own.
+    null_is_category: bool = False
 
 
 UNDECLARED = Declaration()
@@ -103,6 +105,8 @@ class Kind(ABC):
     rule: Rule = DEFAULT_ROUNDING
     #: How many times as much as another attribute it counts in the metric.
     importance: float = 1.0
+    #: Whether no value is missing, as a null is a category of its own.
+    null_is_category: bool = False
 
     #: What a spec calls such columns.
     declared_as: ClassVar[str] = "number"
@@ -168,8 +172,8 @@ class Kind(ABC):
 
     def count_unusable(self, column: pa.ChunkedArray) -> int:
         """Count values of a released column that are no finite number; here NaN does not count as missing."""
-        ticks, missing = self.ticks(column)
-        return int(np.sum(~self.finite(ticks))) + int(np.sum(missing)) - int(column.null_count)
+        ticks, _ = self.ticks(column)
+        return int(np.sum(~self.finite(ticks))) + int(np.sum(missing_in(one_array(column)))) - int(column.null_count)
 
     def with_nulls(self, array: pa.Array) -> pa.Array:
         """Put a null for every missing value, as it is released."""

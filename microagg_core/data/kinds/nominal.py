@@ -27,7 +27,8 @@ import pyarrow as pa
 
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.data.kinds.categories import EQUAL_WEIGHTS, CategoryKind, groups_in_order
-from microagg_core.data.kinds.contract import MODE, Claim, Declaration, Ticks, Traits
+from microagg_core.data.kinds.contract import MODE, Claim, Declaration, Kind, Ticks, Traits
+from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.types import is_text
 from microagg_core.group.metrics.moments import Groups, Moments, Origin, moments_of, of_codes, of_counts, offsets_from
 
@@ -35,13 +36,13 @@ from microagg_core.group.metrics.moments import Groups, Moments, Origin, moments
 _NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*([eE][+-]?[0-9]+)?|[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}.*")
 
 
-def are_numbers(values: Sequence[str]) -> bool:
+def are_numbers(values: Sequence[str | None]) -> bool:
     """Tell whether most of some texts are numbers or dates, which nobody would take for categories.
 
     >>> are_numbers(["1.5", "-2", "n/a"]), are_numbers(["2026-11-18"]), are_numbers(["1st-4th", "HS-grad"])
     (True, True, False)
     """
-    return sum(_NUMBER.fullmatch(value) is not None for value in values) > len(values) / 2
+    return sum(_NUMBER.fullmatch(value or "") is not None for value in values) > len(values) / 2
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,21 @@ class NominalKind(CategoryKind):
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         return super().takes(arrow_type, declared) or (declared.kind is None and is_text(arrow_type))
 
+    @classmethod
+    def of(cls, declared: Declaration, arrow_type: pa.DataType) -> Kind:
+        return replace(super().of(declared, arrow_type), null_is_category=declared.null_is_category)
+
+    def ticks(self, column: pa.ChunkedArray | pa.Array) -> tuple[Ticks, Bools]:
+        if not self.null_is_category:
+            return super().ticks(column)
+        return self._ticks_of(one_array(column)), np.zeros(len(column), dtype=np.bool_)
+
     @property
     def is_coded(self) -> bool:
         return bool(self.categories)
 
     def for_input(self, traits: Traits, moments: Moments) -> NominalKind:
-        ordered = sorted(traits, key=lambda pair: (-pair[1], pair[0]))
+        ordered = sorted(traits, key=lambda pair: (-pair[1], pair[0] is None, pair[0]))
         return replace(self, categories=tuple(v for v, _ in ordered), counts=tuple(count for _, count in ordered))
 
     def input_moments(self, traits: Traits, moments: Moments) -> Moments:

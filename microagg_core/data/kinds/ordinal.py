@@ -53,7 +53,7 @@ class OrdinalKind(CategoryKind):
                 "levels, from the lowest to the highest"
             )
         categories = _typed(declared, arrow_type)
-        return cls(declared.name, arrow_type, declared.rule, declared.importance, categories)
+        return cls(declared.name, arrow_type, declared.rule, declared.importance, categories=categories)
 
     @property
     def is_ranked(self) -> bool:

@@ -99,6 +99,8 @@ def _details(manifest: Manifest, *, several: bool) -> list[Text]:
         not_coded = " Released values are means of values all the same: none is top-coded." if of.top else ""
         words = f" counted when groups were made: {metric_words(of.scale, of.top, of.zeros)}.{not_coded}"
         said.append(("How ", Name(name), words))
+    if with_missing := tuple(c for c in in_role(manifest, "quasi_identifier") if c.missing):
+        said.append(("A missing value of ", *names(with_missing), " is a category like any other."))
     if manifest.missing == "separate":
         said.append(("A missing value stays missing; records that lack the same columns were grouped together.",))
     elif manifest.missing == "blank":
