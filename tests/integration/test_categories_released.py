@@ -103,6 +103,18 @@ def test_what_is_released_is_recounted(tmp_path: Path) -> None:
     assert "of the variation of" in text and "records with another category" in text and "means of `job`" not in text
 
 
+@pytest.mark.parametrize(("missing", "quasi"), [("blank", ["age", "job"]), ("separate", ["job"])])
+def test_a_column_of_text_without_any_value_is_released_without_any(
+    tmp_path: Path, missing: str, quasi: list[str]
+) -> None:
+    whole = people(60).select(["id", "age", "row"])
+    table = whole.append_column("job", pa.nulls(60, pa.string()))
+    roles = {**ROLES, "quasi_identifiers": quasi, "drop": [name for name in ("age",) if name not in quasi]}
+    release(tmp_path, [table], k=5, missing=missing, roles=roles)
+    _, released = both(tmp_path, table)
+    assert len(released) == 60 and released["job"].isna().all()
+
+
 def test_parts_make_the_same_bytes_and_csv_the_same_rows(tmp_path: Path) -> None:
     table = people(900)
     for name, tables in {"one": [table], "two": [table.slice(0, 333), table.slice(333)]}.items():

@@ -86,12 +86,16 @@ class NominalKind(CategoryKind):
         return place
 
     def representatives(self, ticks: Ticks, groups: Groups) -> Ticks:
+        if not self.categories:  # no record has a value
+            return ticks[groups.order[groups.first]]
         group, code, count = self._counted(ticks, groups)
         best = np.lexsort((self._preference[code], -count, group))
         return code[best][np.flatnonzero(np.diff(group[best], prepend=-1))]
 
     def fits(self, before: Ticks, after: Ticks, groups: Groups) -> Bools:
         """Tell whether each group has its value as often as any other, and prefers it to those it has as often."""
+        if not self.categories:
+            return np.asarray(before == after, dtype=np.bool_)[groups.order]
         group, code, count = self._counted(before, groups)
         n = len(self.categories)
         score = np.append(count * n - self._preference[code], -1)
