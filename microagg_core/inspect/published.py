@@ -340,7 +340,9 @@ def _categories(statistics: LossStatistics, j: int, kind: Kind, came: Moments, a
         # Midranks are doubled, and standardized.
         of_ranks = 100.0 * came.deviation / 2.0 / n / n
         return {**looked, "rank_displacement": hiding(moved.total * of_ranks, moved.lacking * of_ranks)}
-    apart = sum(abs(a - b) for a, b in zip_longest(came.counts, after.counts, fillvalue=0))
+    # Shares of those that have one: blanked cells have one before, and none after.
+    pairs = zip_longest(came.counts, after.counts, fillvalue=0)
+    apart = sum(abs(a * after.n - b * came.n) for a, b in pairs) / max(came.n, 1)
     return {**looked, "margins": hiding(percent(apart / 2.0, n), lacking)}
 
 
