@@ -40,6 +40,7 @@ from microagg_core.release.planned import Planned
 from microagg_core.release.step import Pieces
 from microagg_core.release.steps.anonymize import BLOCK_LINES, LOSSES
 from microagg_core.release.steps.checking import CarriedFiles, moments_of_released, promise_of
+from microagg_core.spec.release import ReleaseSpec
 
 #: Of the document of risk; 1 and 2: counts of groups, as the algorithm made them.
 RISK_FORMAT_VERSION = 3
@@ -98,7 +99,7 @@ def measure_release(
     portrait, troubles = _portrait(planned, files, carried, statistics)
     if carried is None or not carried.rows:
         figures = with_summaries(figures, portrait, spec.k, fewest_records(spec.k))
-    return Measured(of_file(figures), risk, blocks, portrait, (*troubles, *_joined_zeros(blocks, spec.k)))
+    return Measured(of_file(figures), risk, blocks, portrait, (*troubles, *_joined_zeros(blocks, spec)))
 
 
 def combine_risk(planned: Planned, files: Inspected) -> Risk:
@@ -144,12 +145,13 @@ def combine_portrait(
     return replace(portrait_of(promise_of(planned), noted, statistics, left_out), edits=edits)
 
 
-def _joined_zeros(blocks: pa.Table, k: int) -> list[str]:
+def _joined_zeros(blocks: pa.Table, spec: ReleaseSpec) -> list[str]:
     """Say how many zeros that were to be grouped apart are in groups with other values."""
     counts = {name: int(np.asarray(blocks[name]).sum()) for name in blocks.column_names if ZEROS_JOINED in name}
     return [
-        f"{count:,} zeros of {name.removeprefix(ZEROS_JOINED)!r} are grouped with other values, as fewer than k={k} "
-        "records of their block have a zero there, or have none, among those alike in the columns before"
+        f"{count:,} zeros of {name.removeprefix(ZEROS_JOINED)!r} are grouped with other values, as fewer than "
+        f"k={spec.k} records of their block have a zero there, or have none, among those alike in the columns before"
+        f"{', or as groups were changed to hold what protect: demands' if spec.protect else ''}"
         for name, count in counts.items()
         if count
     ]
