@@ -190,4 +190,4 @@ def test_zeros_that_protection_groups_with_others_are_told_with_that_reason(tmp_
     before, after = sides(project, table)
     assert ((before["debt"] == 0) & (after["debt"] != 0)).any()
     (told,) = [warning for warning in document["warnings"] if "zeros of" in warning]
-    assert told.endswith("or as groups were changed to hold what protect: demands")
+    assert told.endswith("or groups would not hold what is asked of them besides k")
