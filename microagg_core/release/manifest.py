@@ -189,7 +189,7 @@ class MetricEntry(_Model):
     scale: Literal["log1p", "rank", "robust"] | None = None
     #: Values above it counted as it: the quantile at a percentage, or a limit that is not told.
     top: str | None = None
-    #: Zeros were in groups of their own, where k allowed it.
+    #: Zeros were in groups of their own, where k and what is demanded besides allowed it.
     zeros: Literal["separate"] | None = None
 
 

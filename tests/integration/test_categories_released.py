@@ -109,6 +109,32 @@ def test_what_is_released_is_recounted(tmp_path: Path) -> None:
     assert "of the variation of" in text and "records with another category" in text and "means of `job`" not in text
 
 
+@pytest.mark.parametrize(("missing", "quasi"), [("blank", ["age", "job"]), ("separate", ["job"])])
+def test_a_column_of_text_without_any_value_is_released_without_any(
+    tmp_path: Path, missing: str, quasi: list[str]
+) -> None:
+    whole = people(60).select(["id", "age", "row"])
+    table = whole.append_column("job", pa.nulls(60, pa.string()))
+    roles = {**ROLES, "quasi_identifiers": quasi, "drop": [name for name in ("age",) if name not in quasi]}
+    release(tmp_path, [table], k=5, missing=missing, roles=roles)
+    _, released = both(tmp_path, table)
+    assert len(released) == 60 and released["job"].isna().all()
+
+
+def test_margins_compare_shares_where_cells_are_blanked(tmp_path: Path) -> None:
+    whole = people(800)
+    job = pa.array(whole["job"].fill_null("=a").to_pylist(), mask=np.arange(800) < 3)
+    table = whole.set_column(whole.column_names.index("job"), "job", job)
+    manifest = release(tmp_path, [table], k=12, missing="blank", blocks={})
+    came, released = both(tmp_path, table)
+    assert came["job"].isna().sum() == 3 and released["job"].isna().sum() >= 12
+    shares = [of["job"].value_counts(normalize=True) for of in (came, released)]
+    moved = shares[0].sub(shares[1], fill_value=0).abs().sum() * 50
+    losses = manifest["losses"]
+    within = losses.get("coarser", {}).get("attributes.job.margins", 1e-5 * moved)
+    assert losses["attributes"]["job"]["margins"] == pytest.approx(moved, abs=within)
+
+
 def test_parts_make_the_same_bytes_and_csv_the_same_rows(tmp_path: Path) -> None:
     table = people(900)
     for name, tables in {"one": [table], "two": [table.slice(0, 333), table.slice(333)]}.items():

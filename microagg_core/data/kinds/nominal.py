@@ -101,6 +101,8 @@ class NominalKind(CategoryKind):
         return place
 
     def representatives(self, ticks: Ticks, groups: Groups) -> Ticks:
+        if not self.categories:  # no record has a value
+            return ticks[groups.order[groups.first]]
         group, code, count = self._counted(ticks, groups)
         first = np.flatnonzero(np.diff(group, prepend=-1))
         most = np.maximum.reduceat(count, first)
@@ -112,6 +114,8 @@ class NominalKind(CategoryKind):
 
         With weights: whether no other has more weight in it.
         """
+        if not self.categories:
+            return np.asarray(before == after, dtype=np.bool_)[groups.order]
         group, code, count = self._counted(before, groups)
         n, first = len(self.categories), np.flatnonzero(np.diff(group, prepend=-1))
         score = np.append(count * n - self._preference[code] if groups.weights is None else count, -1)

@@ -33,16 +33,17 @@ class WeightKind(FloatKind):
 
     claims: ClassVar[frozenset[Claim]] = frozenset({Claim.WITHIN_RANGE, Claim.ORDER_KEPT})
     is_weight: ClassVar[bool] = True
-    unusable: ClassVar[tuple[str, str]] = (
-        "values that are not above 0, or infinite",
-        "every record needs a weight: correct it, or leave such records out",
-    )
     is_compared: ClassVar[bool] = False
 
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         """No column by its type: the role says which it is."""
         return False
+
+    @property
+    def unusable(self) -> tuple[str, str]:
+        cure = "every record needs a weight: correct it, or leave such records out"
+        return "values that are not above 0, or infinite", cure
 
     @property
     def released_type(self) -> pa.DataType:

@@ -110,10 +110,12 @@ def _with_shares(counts: Sequence[int], sums: Sequence[int]) -> list[str]:
 
 
 def _bounded_changes(inputs: ReportInputs) -> list[str]:
-    """Hold the records whose category changed against the loss S, that of chance: at least S and at most twice S."""
-    figures, words = inputs.losses, list[str]()
-    if any(column.role == "weight" for column in inputs.manifest.columns):
-        return words  # the category of most weight need not be that of most records
+    """Hold the records whose category changed against the loss S, that of chance: at least S and at most twice S.
+
+    With survey weights they may be more: S counts records, and what has most weight in a group may be rare in it.
+    """
+    figures, words = inputs.losses, []
+    is_weighted = any(column.role == "weight" for column in inputs.manifest.columns)
     for of in inputs.portrait.categories if inputs.portrait else ():
         own = (figures.attributes or {}).get(of.column)
         if own is None or own.l_sse is None or own.mismatches is None or own.rank_displacement is not None:
@@ -126,7 +128,8 @@ def _bounded_changes(inputs: ReportInputs) -> list[str]:
             continue
         n = sum(of.after) + of.others_after
         chance, changed = own.l_sse / 100 * of.variation * n, own.mismatches / 100 * n
-        words.append(f"‘{of.column}’: S = {chance:,.0f} ≤ {changed:,.0f} changed ≤ 2 S = {2 * chance:,.0f}.")
+        most = "" if is_weighted else f" ≤ 2 S = {2 * chance:,.0f}"
+        words.append(f"‘{of.column}’: S = {chance:,.0f} ≤ {changed:,.0f} changed{most}.")
     return words
 
 

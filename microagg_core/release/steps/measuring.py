@@ -45,6 +45,7 @@ from microagg_core.release.planned import Planned
 from microagg_core.release.step import Pieces
 from microagg_core.release.steps.anonymize import BLOCK_LINES, LOSSES
 from microagg_core.release.steps.checking import CarriedFiles, moments_of_released, promise_of
+from microagg_core.release.steps.demands import needs_protection
 
 #: Of the document of risk; 1 and 2: counts of groups, as the algorithm made them.
 RISK_FORMAT_VERSION = 3
@@ -107,7 +108,8 @@ def measure_release(
         figures = with_summaries(figures, portrait, spec.k, fewest)
         figures = with_categories(figures, kinds, moments, spec.k, fewest)
     portrait = replace(portrait, categories=tuple(category_tables(kinds, moments, fewest)))
-    return Measured(of_file(figures), risk, blocks, portrait, (*troubles, *_joined_zeros(blocks, spec.k)))
+    joined = _joined_zeros(blocks, spec.k, asks_more=needs_protection(planned.context))
+    return Measured(of_file(figures), risk, blocks, portrait, (*troubles, *joined))
 
 
 def combine_risk(planned: Planned, files: Inspected) -> Risk:
@@ -168,12 +170,13 @@ def _weighted_totals(planned: Planned, files: Inspected) -> WeightedTotals | Non
     return WeightedTotals(weight, totals, weighed.farthest, weighed.largest_share, loss)
 
 
-def _joined_zeros(blocks: pa.Table, k: int) -> list[str]:
+def _joined_zeros(blocks: pa.Table, k: int, *, asks_more: bool) -> list[str]:
     """Say how many zeros that were to be grouped apart are in groups with other values."""
     counts = {name: int(np.asarray(blocks[name]).sum()) for name in blocks.column_names if ZEROS_JOINED in name}
+    more = ", or groups would not hold what is asked of them besides k" if asks_more else ""
     return [
         f"{count:,} zeros of {name.removeprefix(ZEROS_JOINED)!r} are grouped with other values, as fewer than k={k} "
-        "records of their block have a zero there, or have none, among those alike in the columns before"
+        f"records of their block have a zero there, or have none, among those alike in the columns before{more}"
         for name, count in counts.items()
         if count
     ]
