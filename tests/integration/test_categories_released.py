@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from microagg_core import microaggregate
 from microagg_core.errors import DataError, GateError, SpecError
 from microagg_core.release.steps.candidate import CANDIDATE
 from releasing.runs import data_digests, forge, released_table, run_stages, start, write_release
@@ -232,3 +233,10 @@ def test_a_later_night_has_categories_of_its_own_and_no_atom_changes(tmp_path: P
     path = write_release(tmp_path, [first], roles={**ROLES, "quasi_identifiers": QUASI}, **changes)
     with pytest.raises(SpecError, match="groups got the mode of 'roof' and would get its mean"):
         run_stages(start(path, identity="three"))
+
+
+def test_a_column_that_names_its_records_is_no_category() -> None:
+    table = pa.table({"who": [f"person {i}" for i in range(60)], "age": list(range(60))})
+    with pytest.raises(DataError, match="'who' looks like an identifier: most records have a value of their own"):
+        microaggregate(table, ["who", "age"], 3)
+    assert len(microaggregate(table.slice(0, 20), ["who", "age"], 3).groups) == 20

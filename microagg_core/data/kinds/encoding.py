@@ -182,6 +182,8 @@ class QuasiIdentifiers:
                     f"quasi-identifier {name!r} is text, and most of its values are numbers or dates; convert it to "
                     "their type, or, if they are codes, to a category"
                 )
+            if isinstance(kind, NominalKind):
+                kind.refuse_names()
             values, gaps = kind.ticks(array)
             if kind.is_weight and (n_wrong := int(np.sum(gaps | ~kind.finite(values)))):
                 raise DataError(

@@ -30,8 +30,12 @@ from microagg_core.data.kinds.categories import EQUAL_WEIGHTS, CategoryKind, gro
 from microagg_core.data.kinds.contract import MODE, Claim, Declaration, Kind, Ticks, Traits
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.types import is_text
+from microagg_core.errors import DataError
 from microagg_core.group.metrics.moments import Groups, Moments, Origin, moments_of, of_codes, of_counts, offsets_from
 
+#: In a column of categories more records than this share have one of their own only where it names them; but for a
+#: handful of records.
+_NAMES, _LEAST_NAMED = 0.5, 50
 #: Numbers and dates as text, whatever marks their decimals.
 _NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*([eE][+-]?[0-9]+)?|[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}.*")
 
@@ -88,6 +92,17 @@ class NominalKind(CategoryKind):
 
     def released_offsets(self, ticks: Ticks, origin: Origin) -> Floats:
         return offsets_from(ticks, origin)
+
+    def refuse_names(self) -> None:
+        """Stop where most records have a category of their own: a released one would name its record.
+
+        >>> NominalKind("sex", pa.string(), categories=("m", "f"), counts=(60, 1)).refuse_names()
+        """
+        if sum(self.counts) >= _LEAST_NAMED and self.share_below(2) > _NAMES:
+            raise DataError(
+                f"quasi-identifier {self.name!r} looks like an identifier: most records have a value of their own in "
+                "it, and released ones would name them; drop it, or put its values together in fewer"
+            )
 
     def share_below(self, k: int) -> float:
         """Compute the share of records with a category that fewer than k have."""
