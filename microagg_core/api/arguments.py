@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from microagg_core.arrays import Floats
+from microagg_core.data.kinds.contract import UNDECLARED, Declaration
 from microagg_core.errors import DataError, SpecError
 from microagg_core.group.algorithms import AlgorithmInfo, algorithms
 from microagg_core.group.costs import EFFORTS
@@ -20,6 +21,7 @@ RandomState: TypeAlias = "int | np.random.Generator | np.random.RandomState | No
 
 #: Drawn seeds are below this: what a release takes, too.
 _SEEDS = 2**63 - 1
+_LEAST_IMPORTANCE = 0.001
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,44 @@ class Options:
     undersized: str
     missing: str
     weight: Hashable | None
+    #: How quasi-identifiers are to be taken, of those of which that is said.
+    declared: Mapping[Hashable, Declaration]
+
+    @property
+    def has_importance(self) -> bool:
+        return any(declared.importance != 1.0 for declared in self.declared.values())
+
+
+def declarations(
+    names: Sequence[Hashable], kinds: Mapping[Hashable, Any] | None, importance: Mapping[Hashable, float] | None
+) -> dict[Hashable, Declaration]:
+    """Check what is said of quasi-identifiers: a kind, or the levels of an ordinal one, and how often each counts.
+
+    >>> declarations(["size"], {"size": ["S", "M"]}, {"size": 2})["size"].levels
+    ('S', 'M')
+    """
+    for argument, said in (("kinds", kinds), ("importance", importance)):
+        if said is not None and not isinstance(said, Mapping):
+            raise SpecError(f"{argument}: must be a dictionary by quasi-identifier (got {type(said).__name__})")
+        for name in said or ():
+            if name not in names:
+                raise SpecError(f"{argument}: {name!r} is none of the quasi_identifiers")
+    declared = {name: _declaration(name, kind) for name, kind in (kinds or {}).items()}
+    for name, times in (importance or {}).items():
+        is_number = isinstance(times, int | float | np.number) and not isinstance(times, bool)
+        if not (is_number and _LEAST_IMPORTANCE <= times <= 1 / _LEAST_IMPORTANCE):
+            raise SpecError(f"importance: that of {name!r} must be a number from 0.001 to 1000 (got {times!r})")
+        declared[name] = replace(declared.get(name, UNDECLARED), importance=float(times))
+    return declared
+
+
+def _declaration(name: Hashable, kind: Any) -> Declaration:
+    if isinstance(kind, str):
+        return Declaration(kind=one_of(f"kinds[{name!r}]", kind, ("number", "ordinal", "nominal")))
+    levels = tuple(map(str, kind)) if isinstance(kind, Iterable) else ()
+    if len(levels) < 2:
+        raise SpecError(f"kinds: that of {name!r} must be a name, or two levels or more of an ordinal one")
+    return Declaration(kind="ordinal", levels=levels)
 
 
 def whole_number(name: str, value: Any, least: int) -> int:

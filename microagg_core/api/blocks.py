@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.api.arguments import Options
-from microagg_core.api.masking import Microaggregated, refuse_nominal
-from microagg_core.api.tables import Table, quasi_identifier
+from microagg_core.api.masking import Microaggregated, read_quasi_identifiers, refuse_nominal
+from microagg_core.api.tables import Table
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.blocks.blanking import BlankedRecords
 from microagg_core.blocks.masking import BlockOutcome, Mend, block_statistics, loss_scale, run_block
@@ -47,8 +47,7 @@ from microagg_core.spec.columns import MISSING_PATTERN_LIMIT
 
 
 def _read(table: Table, names: Sequence[Hashable], options: Options) -> QuasiIdentifiers:
-    columns = {name: quasi_identifier(table, name) for name in names}
-    quasi = QuasiIdentifiers.of(columns, may_be_missing=options.missing != "error", weight=options.weight)
+    quasi = read_quasi_identifiers(table, names, options)
     if quasi.missing.any() and len(names) > MISSING_PATTERN_LIMIT:
         raise SpecError(
             f'missing="{options.missing}": takes at most {MISSING_PATTERN_LIMIT} quasi_identifiers (got {len(names)}); '

@@ -16,6 +16,7 @@ from microagg_core.api.arguments import (
     check_enough,
     checked_listener,
     chosen_algorithm,
+    declarations,
     effort_of,
     one_of,
     one_seed,
@@ -116,6 +117,8 @@ def microaggregate(
     undersized: str = "merge",
     missing: str = "error",
     weight: Hashable | None = None,
+    kinds: Mapping[Hashable, str | Sequence[Any]] | None = None,
+    importance: Mapping[Hashable, float] | None = None,
     standardize: bool = True,
     refine: str = "off",
     bound: bool = False,
@@ -131,10 +134,11 @@ def microaggregate(
     array, whose columns are named by their numbers and all taken where none is named; ``data`` is the same. Numbers and
     booleans (released as float64), dates and timestamps (rounded to their unit) are compared at mean 0 and variance 1,
     or with ``standardize=False`` as they are; losses are of the standardized ones. Of texts, equal or not, a group gets
-    its most frequent; of ordered categories, compared by rank, its lower median. All else, and the order, stays.
+    its most frequent; of ordered categories, compared by rank, its lower median; ``kinds={"roof": "nominal", "size":
+    ["S", "M"]}`` says which columns are such, and ``importance={"age": 2}`` how many times one counts. All else stays.
     individual_ranking gives each column groups of its own, not k-anonymous together. ``refine`` ("off", "fast",
-    "thorough") improves groups, in so many ``threads``; ``bound=True`` proves what any lose; with ``algorithm="best"``,
-    ``tried`` has all that were run.
+    "thorough") improves groups, in so many ``threads``; ``bound=True`` proves what any lose; ``algorithm="best"`` tells
+    in ``tried`` what was run.
 
     No group crosses the combinations of the columns in ``blocking``, from general to fine. Those with fewer than k
     records are, by ``undersized``, joined with neighbours ("merge": the columns become text, ``a|b`` for either),
@@ -154,18 +158,13 @@ def microaggregate(
     [52.0, 51.0, 51.0, 52.0]
     """
     k, seed, refine = whole_number("k", k, 1), one_seed(seed, random_state), effort_of("refine", refine)
-    table = any_table(df)
-    options = Options(
-        k=k,
-        seed=seed,
-        effort=refine,
-        algorithm=ChosenAlgorithm(algorithm, params),
-        standardize=standardize,
-        bound=bound,
-        **_of_blocks(table, blocking, undersized, missing, weight),
-    )
+    table, chosen = any_table(df), ChosenAlgorithm(algorithm, params)
+    of_blocks = _of_blocks(table, blocking, undersized, missing, weight)
+    names = _names(table, quasi_identifiers, of_blocks["weight"])
+    declared = declarations(names, kinds, importance)
+    options = Options(k, seed, refine, chosen, standardize, bound, **of_blocks, declared=declared)
     with Threads(whole_number("threads", threads, 1)).running(), listening(checked_listener(progress)):
-        return _masked(table, quasi_identifiers, options)
+        return _masked(table, names, options)
 
 
 def _of_blocks(
@@ -179,29 +178,33 @@ def _of_blocks(
     }
 
 
-def _masked(table: Table, quasi_identifiers: Sequence[Hashable] | None, options: Options) -> Microaggregated:
-    names, algorithm = chosen_columns(table, "quasi_identifiers", quasi_identifiers), options.algorithm
-    has_weight = options.weight is not None
-    if has_weight and quasi_identifiers is None:
-        names.remove(options.weight)
+def _names(table: Table, quasi_identifiers: Sequence[Hashable] | None, weight: Hashable | None) -> list[Hashable]:
+    names = chosen_columns(table, "quasi_identifiers", quasi_identifiers)
+    if weight is not None and quasi_identifiers is None:
+        names.remove(weight)
+    return names
+
+
+def _masked(table: Table, names: list[Hashable], options: Options) -> Microaggregated:
+    algorithm, has_weight = options.algorithm, options.weight is not None
     each = algorithm.name in algorithms() and algorithms()[algorithm.name].each_attribute
     n_averaged = len(names) + has_weight
     info = chosen_algorithm(algorithm.name, options.k, 1 if each else n_averaged, algorithm.parameters)
     _refuse_together(names, options)
     check_enough(len(table), options.k)
     with working_on(len(table)):
-        if not options.blocking and options.missing == "error" and not has_weight:
+        if not (options.blocking or has_weight or options.has_importance) and options.missing == "error":
             return _masked_as_one(table, names, info, options)
         # No release has these options beside blocks.
         if not options.standardize:
             raise SpecError(
-                "standardize=False: cannot be combined with blocking=, missing= or weight=, whose groups are made on "
-                "one scale for all blocks; scale the columns and leave it out, or mask each block on its own"
+                "standardize=False: cannot be combined with blocking=, missing=, weight= or importance=, whose groups "
+                "are made on one scale for all blocks; scale the columns and leave it out, or mask each block alone"
             )
         if each and n_averaged > 1:
             raise SpecError(
-                "algorithm: individual_ranking cannot be combined with blocking=, missing= or weight= for more than "
-                "one of the quasi_identifiers; choose another algorithm, or mask each column on its own"
+                "algorithm: individual_ranking cannot be combined with blocking=, missing=, weight= or importance= "
+                "for more than one of the quasi_identifiers; choose another algorithm, or mask each column on its own"
             )
         from microagg_core.api.blocks import mask_by_blocks
 
@@ -222,9 +225,7 @@ def _refuse_together(names: Sequence[Hashable], options: Options) -> None:
 
 
 def _masked_as_one(table: Table, names: list[Hashable], info: AlgorithmInfo, options: Options) -> Microaggregated:
-    from microagg_core.data.kinds.encoding import QuasiIdentifiers
-
-    quasi = QuasiIdentifiers.of({name: quasi_identifier(table, name) for name in names})
+    quasi = read_quasi_identifiers(table, names, options)
     Z = quasi.standardized()
     # Of values as they are given, a category that differs counts one.
     X = Z if options.standardize else Points(quasi.as_given(), np.where(Z.costs > 0, 1.0, 0.0))
@@ -249,6 +250,17 @@ def _masked_as_one(table: Table, names: list[Hashable], info: AlgorithmInfo, opt
     data = table.exchanged(quasi.means(labels), None, names)
     proved = _bound(measured, labels, k, effort) if options.bound else None
     return Microaggregated(data, labels, lost, tried, k, _by_attribute(names, measured, labels), proved)
+
+
+def read_quasi_identifiers(table: Table, names: Sequence[Hashable], options: Options) -> QuasiIdentifiers:
+    from microagg_core.data.kinds.encoding import QuasiIdentifiers
+
+    columns = {name: quasi_identifier(table, name) for name in names}
+    may_be_missing, weight = options.missing != "error", options.weight
+    try:
+        return QuasiIdentifiers.of(columns, may_be_missing=may_be_missing, weight=weight, declared=options.declared)
+    except SpecError as error:
+        raise SpecError(error.message.replace("roles.quasi_identifiers:", "kinds:")) from None
 
 
 def refuse_nominal(info: AlgorithmInfo, quasi: QuasiIdentifiers) -> None:

@@ -58,7 +58,8 @@ class Protect(Protocol):
 class Mend(Protocol):
     """Change as few groups as it takes to hold a rule; returns the same array where all hold it."""
 
-    def __call__(self, X: Points, labels: Ints, k: int) -> Ints: ...
+    def __call__(self, X: Points, labels: Ints, k: int, *, rows: Ints | None = None) -> Ints:
+        """Take all records, or some ``rows`` of them, of which the rule is not asked where they cannot hold it."""
 
 
 @dataclass(frozen=True)
@@ -202,8 +203,18 @@ def _improved(
         refined = _refined_by_parts(spec, compared, parts, labels, seed)
     if mend is None:
         return labels, refined, bound
-    plain = mend(compared, labels, spec.k)
-    return plain, plain if refined is labels else mend(compared, refined, spec.k), bound
+    plain = _mended(mend, compared, labels, spec.k, parts)
+    return plain, plain if refined is labels else _mended(mend, compared, refined, spec.k, parts), bound
+
+
+def _mended(mend: Mend, compared: Points, labels: Ints, k: int, parts: list[Ints]) -> Ints:
+    """Mend the groups of each part by themselves, and then all that is left."""
+    if len(parts) > 1:
+        own = (np.unique(labels[rows], return_inverse=True)[1] for rows in parts)
+        labels = _joined(
+            parts, [mend(compared.rows(rows), of, k, rows=rows) for rows, of in zip(parts, own, strict=True)]
+        )
+    return mend(compared, labels, k)
 
 
 def _refined_by_parts(spec: GroupingRules, compared: Points, parts: list[Ints], labels: Ints, seed: int) -> Ints:

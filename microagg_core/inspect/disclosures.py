@@ -108,9 +108,9 @@ def _completes(case: Disclosure) -> str:
     many = len(case.quasi_identifiers) > 1
     names = ", ".join(map(repr, case.quasi_identifiers))
     return (
-        f"completes the released means of the quasi-identifier{'s' if many else ''} {names}, as its last digits would: "
+        f"completes what is released of the quasi-identifier{'s' if many else ''} {names}, as its last digits would: "
         f"who knows both picks nearly the exact value for {'up to ' if many else ''}{in_percent(case.share)} of the "
-        f"records whose mean is off ({in_percent(case.by_chance)} by chance)"
+        f"records whose released value is off ({in_percent(case.by_chance)} by chance)"
     )
 
 

@@ -18,6 +18,7 @@ import decimal
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import zip_longest
 from typing import Any
 
@@ -25,7 +26,13 @@ import numpy as np
 
 from microagg_core.arrays import Floats
 from microagg_core.data.kinds.contract import Claim, Kind
-from microagg_core.group.metrics.figures import AttributeFigures, CorrelationChange, Figures, WeightedFigures
+from microagg_core.group.metrics.figures import (
+    AttributeFigures,
+    CategoryFigures,
+    CorrelationChange,
+    Figures,
+    WeightedFigures,
+)
 from microagg_core.group.metrics.losses import percent
 from microagg_core.group.metrics.moments import Moments
 from microagg_core.group.metrics.statistics import (
@@ -37,6 +44,7 @@ from microagg_core.group.metrics.statistics import (
 )
 from microagg_core.inspect.checks.weights import Weighed
 from microagg_core.inspect.edits import RuleCount
+from microagg_core.inspect.portrait.categories import category_counts, named
 from microagg_core.inspect.portrait.contract import PERCENTS, Portrait, Summary
 
 #: What all but the two largest groups make of a sum is at least this share of what the largest makes. A reader who
@@ -102,6 +110,15 @@ class Rounded:
         """
         if count in (0, records):
             return cls(100.0 * count / records)
+        return cls.uncertain(count, records, low, high, fewest)
+
+    @classmethod
+    def uncertain(cls, count: float, records: int, low: int, high: int, fewest: int) -> Rounded | None:
+        """Round a share, in percent, likewise where none and all tell something, too.
+
+        >>> Rounded.uncertain(0, 4407, 0, 4407, 10)
+        Rounded(value=0.0, within=0.5)
+        """
         for decimals in range(MOST_DIGITS, -2, -1):
             value, half = round(100 * count / records, decimals), float(f"5e{-decimals - 1}")
             least, most = math.ceil((value - half) * records / 100), math.floor((value + half) * records / 100)
@@ -172,13 +189,15 @@ def published_figures(
     kinds: Sequence[Kind],
     moments: Sequence[tuple[Moments, Moments]],
     proved: Figures,
+    fewest: int,
     weighed: Weighed | None = None,
 ) -> Figures:
     """Choose the figures that may be published of so many records and groups.
 
-    The ``moments`` of each quasi-identifier are of the released records, as they came and as they are released. With
-    survey weights, plain variances and correlations from before tell of the plain means of groups, and these beside the
-    weighted ones of single records: neither they nor what they follow from are published.
+    The ``moments`` of each quasi-identifier are of the released records, as they came and as they are released. What
+    tells a count of the input leaves ``fewest`` possible. With survey weights, plain variances and correlations from
+    before tell of the plain means of groups, and these beside the weighted ones of single records: neither they nor
+    what they follow from are published.
     """
     free = statistics.records - n_groups
     if free < _FREE_FOR_TOTALS:
@@ -186,7 +205,7 @@ def published_figures(
     figures, why = Figures(records=statistics.records), []
     by_attribute = free >= _FREE_FOR_ATTRIBUTES
     has_variances = weighed is None
-    attributes = _attributes(statistics, kinds, moments, has_variances=has_variances) if by_attribute else []
+    attributes = _attributes(statistics, kinds, moments, fewest, has_variances=has_variances) if by_attribute else []
     totals = _totals(statistics, attributes)
     bound = _bound(statistics, proved, totals)
     figures |= Figures.model_validate(_given(totals)) | _still_proved(proved, bound)
@@ -268,6 +287,75 @@ def with_summaries(figures: Figures, portrait: Portrait, k: int, fewest: int) ->
     return figures | Figures(attributes=attributes, **more)
 
 
+def with_categories(
+    figures: Figures, kinds: Sequence[Kind], moments: Sequence[tuple[Moments, Moments]], k: int, fewest: int
+) -> Figures:
+    """Add the shares of categories, where figures by attribute are published.
+
+    Those of the release can be counted by whoever reads it. Of the input a category is told that ``fewest`` records
+    had, or more, rounded until so many counts may be the true one.
+    """
+    attributes, is_weighted = dict(figures.attributes or {}), any(kind.is_weight for kind in kinds)
+    for kind, (came, after) in zip(kinds, moments, strict=True):
+        if kind.name in attributes and came.counts and after.n:
+            known = _known_shares(came, k, has_mode=kind.is_coded and not is_weighted, has_half=not is_weighted)
+            names, before, released = category_counts(kind, came, after)
+            chosen = named(kind, names, np.maximum(released, np.where(before >= fewest, before, 0)))
+            shares = [
+                _category(names[code], int(released[code]), after.n, _before(code, came, after, known, fewest, kind))
+                for code in chosen
+            ]
+            if not kind.is_ranked:  # not by what is only known of the input
+                shares.sort(key=lambda of: (-of.share, -(of.share_before or 0.0), of.category))
+            others = significant(100.0 * float(released.sum() - released[chosen].sum()) / after.n)
+            own = AttributeFigures(shares=tuple(shares), other_shares=others).model_dump()
+            attributes[kind.name] = AttributeFigures.model_validate(attributes[kind.name].model_dump() | own)
+    return figures | Figures(attributes=attributes) if attributes else figures
+
+
+def _category(name: str, count: int, records: int, before: Rounded | None) -> CategoryFigures:
+    told = {} if before is None else {"share_before": before.value, "within": before.within}
+    return CategoryFigures.model_validate({"category": name, "share": significant(100.0 * count / records), **told})
+
+
+def _known_shares(came: Moments, k: int, *, has_mode: bool, has_half: bool) -> tuple[Fraction, Fraction]:
+    """Bound what share of a group a reader knows to have the released category at least, and another one at most.
+
+    One record of it has what is released; of a mode without weights, as many as have any other category. And of modes
+    and medians without weights, no more than half have another one.
+
+    >>> of_three = Moments(30, 0, 0.0, 0.0, 0, 0, 2, (10, 10, 10))
+    >>> [str(share) for share in _known_shares(of_three, 5, has_mode=True, has_half=True)]
+    ['3/7', '2/5']
+    """
+    other = min(Fraction(size // 2, size) for size in (k, k + 1)) if has_half else Fraction(1)
+    if not has_mode:
+        return Fraction(1, k), other
+    n_categories = sum(map(bool, came.counts))
+    return max(Fraction(-(-size // n_categories), size) for size in range(k, k + min(k, n_categories) + 1)), other
+
+
+def _before(
+    code: int, came: Moments, after: Moments, known: tuple[Fraction, Fraction], fewest: int, kind: Kind
+) -> Rounded | None:
+    """Publish the share that a category had, if enough records had it; by that, too, a reader knows something.
+
+    Of records that got a parent all may have had a category below it, and none any other.
+    """
+    count, released = (of.counts[code] if code < len(of.counts) else 0 for of in (came, after))
+    if count < fewest:
+        return None
+    own, other = known
+    with_value, below = after.n, 0
+    if kind.tree is not None:
+        parents, above = after.counts[kind.tree.n_values :], kind.tree.ancestors[code].tolist()
+        with_value -= sum(parents)
+        below = sum(n for place, n in enumerate(parents, kind.tree.n_values) if place in above)
+    high = released + below + math.floor(other * (with_value - released)) + came.n - after.n
+    told = Rounded.share(count, came.n, max(fewest, math.ceil(own * released)), high, fewest)
+    return told if told and told.value else None
+
+
 def _shares(summary: Summary, k: int, fewest: int) -> dict[str, Rounded | None]:
     shares: dict[str, Rounded | None] = {}
     n = summary.records
@@ -336,6 +424,7 @@ def _attributes(
     statistics: LossStatistics,
     kinds: Sequence[Kind],
     moments: Sequence[tuple[Moments, Moments]],
+    fewest: int,
     *,
     has_variances: bool,
 ) -> list[_Attribute]:
@@ -348,7 +437,7 @@ def _attributes(
         # The released variance is there to be computed: the share that is kept of it tells the sum of squares as well.
         kept = None if squares.lacking else hiding(losses["variance_kept"][j], 0.0)
         is_category = kind.is_coded or kind.is_ranked
-        of_categories = _categories(statistics, j, kind, *own) if is_category else {}
+        of_categories = _categories(statistics, j, kind, own, fewest) if is_category else {}
         of_numbers = {"il1s": il1s, **({"variance_kept": kept} if has_variances else {})}
         attributes.append(
             _Attribute(
@@ -362,11 +451,16 @@ def _attributes(
     return attributes
 
 
-def _categories(statistics: LossStatistics, j: int, kind: Kind, came: Moments, after: Moments) -> _Looked:
+def _categories(
+    statistics: LossStatistics, j: int, kind: Kind, moments: tuple[Moments, Moments], fewest: int
+) -> _Looked:
     """Publish how many records have another category, how far away, and what that did to the shares of categories.
 
-    A group moves the shares by as many records as get another category in it, or a parent of theirs, at most.
+    A group moves the shares by as many records as get another category in it, or a parent of theirs, at most. What all
+    shares changed is what those that grew did together: with the released shares it tells how many records had one of
+    these categories.
     """
+    came, after = moments
     n, changed = max(float(statistics.before.n[j, j]), 1.0), _dominated(statistics.changed, j)
     lacking = percent(changed.lacking, n)
     looked = {"mismatches": hiding(percent(changed.total, n), lacking)}
@@ -375,9 +469,10 @@ def _categories(statistics: LossStatistics, j: int, kind: Kind, came: Moments, a
         # Midranks are doubled, and standardized.
         of_ranks = 100.0 * came.deviation / 2.0 / n / n
         return {**looked, "rank_displacement": hiding(moved.total * of_ranks, moved.lacking * of_ranks)}
-    apart = sum(abs(a - b) for a, b in zip_longest(came.counts, after.counts, fillvalue=0))
-    moving = percent(_dominated(statistics.moved, j).lacking, n)
-    return {**looked, "margins": hiding(percent(apart / 2.0, n), moving)}
+    pairs = zip_longest(came.counts, after.counts, fillvalue=0)
+    apart = sum(abs(a / max(came.n, 1) - b / max(after.n, 1)) for a, b in pairs) / 2.0
+    least = max(fewest, math.ceil(2.0 * _dominated(statistics.moved, j).lacking))
+    return {**looked, "margins": Rounded.uncertain(apart * n, round(n), 0, round(n), least)}
 
 
 def _dominated(sums: Floats, place: int, total: float | None = None) -> Dominated:

@@ -78,6 +78,8 @@ class ColumnProfile:
     #: Whether it can have a mean, and whether it is of truth values; whether no release can hold it.
     is_numeric: bool = False
     is_nested: bool = False
+    #: Whether all are whole numbers, whatever their type.
+    is_whole: bool = False
     #: Whether the file says in which order the texts stand.
     is_ordered: bool = False
     #: Why a text is none of numbers or days, where it looks as if it were meant to be.
@@ -158,8 +160,10 @@ def _of_numbers(values: pa.Array, counted: pa.Array) -> dict[str, Any]:
     numbers = numbers[np.isfinite(numbers)]
     if not len(numbers):
         return {"is_numeric": True}
+    is_float = pa.types.is_floating(values.type)
     figures: dict[str, Any] = {
         "is_numeric": True,
+        "is_whole": pa.types.is_integer(values.type) or (is_float and bool((numbers == np.rint(numbers)).all())),
         "ascends": len(numbers) > 1 and bool((np.diff(numbers) >= 0).all()),
         "zeros": None if is_time or pa.types.is_boolean(values.type) else float((numbers == 0).mean()),
     }
@@ -168,7 +172,7 @@ def _of_numbers(values: pa.Array, counted: pa.Array) -> dict[str, Any]:
         inner = np.sort(numbers)[n_outside - 1 : -n_outside + 1 or None]
         words = _days(inner, values.type) if is_time else _rounded(inner, pa.types.is_integer(values.type))
         figures |= {"low": words[0], "high": words[1], "skew": _skew(inner)}
-    if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+    if pa.types.is_integer(values.type) or is_float:
         figures["codes"] = _codes(counted)
     return figures
 

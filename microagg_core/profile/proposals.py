@@ -156,7 +156,7 @@ class RoleProposal:
     def kind(self) -> str | None:
         """The kind that a quasi-identifier is declared with: a text, or few whole numbers, which may be codes."""
         column, meanings = self.column, meanings_of(self.column.name)
-        if self.role != QUASI or (column.is_numeric and not ("int" in column.type and column.distinct <= MOST_CODES)):
+        if self.role != QUASI or (column.is_numeric and not (column.is_whole and column.distinct <= MOST_CODES)):
             return None
         if not column.is_numeric:
             return "ordinal" if column.is_ordered else "nominal"
@@ -297,7 +297,7 @@ def _otherwise(column: ColumnProfile) -> tuple[str, str]:
     """Say what becomes of categories that others know, where too few records would be left to block by them too."""
     if not _has_few_categories(column):
         return DROP, f"{_KNOWN_OUTSIDE}, and {_too_many(column)}"
-    if column.is_numeric and "int" not in column.type:
+    if column.is_numeric and not column.is_whole:
         return DROP, f"codes, {_KNOWN_OUTSIDE}, which have no mean: as whole numbers they could be of kind nominal"
     return QUASI, f"categories, {_KNOWN_OUTSIDE}; blocking by them too would leave too few records a key"
 

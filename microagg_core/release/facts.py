@@ -131,6 +131,7 @@ def _columns(planned: Planned) -> tuple[ColumnEntry, ...]:
     promised = {kind.name: _claims(kind, schema.weight is not None) for kind in planned.encoding.kinds}
     claims = {name: tuple(sorted(of)) for name, of in promised.items() if of != CLAIMS_OF_A_MEAN}
     importance = {kind.name: kind.importance for kind in planned.encoding.kinds if kind.importance != 1.0}
+    with_missing = {kind.name for kind in planned.encoding.kinds if kind.null_is_category}
     return tuple(
         ColumnEntry(
             name=c.name,
@@ -139,6 +140,7 @@ def _columns(planned: Planned) -> tuple[ColumnEntry, ...]:
             claims=claims.get(c.name),
             importance=importance.get(c.name),
             hierarchy=True if c.name in planned.context.spec.hierarchies else None,
+            missing="category" if c.name in with_missing else None,
         )
         for c, t in zip(schema.released, schema.released_schema.types, strict=True)
     )

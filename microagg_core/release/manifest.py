@@ -82,7 +82,7 @@ _STANDS = {
 class ColumnEntry(_Model):
     """A released column: its name, its Arrow type as text, and its role."""
 
-    _said_only = frozenset({"claims", "hierarchy", "importance"})
+    _said_only = frozenset({"claims", "hierarchy", "importance", "missing"})
     name: str = Field(min_length=1)
     type: str = Field(min_length=1)
     role: Literal["quasi_identifier", "weight", "blocking", "confidential"]
@@ -93,6 +93,8 @@ class ColumnEntry(_Model):
     #: Whether values may be parents in a hierarchy, each for values below it. The hierarchy is not told: it may name
     #: values that are not released, as few records have them.
     hierarchy: Literal[True] | None = None
+    #: A missing value is a category, of its own or of its group.
+    missing: Literal["category"] | None = None
 
     @property
     def stands(self) -> str:
@@ -192,7 +194,7 @@ class MetricEntry(_Model):
     scale: Literal["log1p", "rank", "robust"] | None = None
     #: Values above it counted as it: the quantile at a percentage, or a limit that is not told.
     top: str | None = None
-    #: Zeros were in groups of their own, where k allowed it.
+    #: Zeros were in groups of their own, where k and what is demanded besides allowed it.
     zeros: Literal["separate"] | None = None
 
 

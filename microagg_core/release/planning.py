@@ -68,8 +68,8 @@ def codes_questions(spec: ReleaseSpec, survey: Survey) -> list[str]:
     """Ask of few whole numbers what they are, unless the spec says it: codes have no mean."""
     return [
         f"quasi-identifier {name!r} has {few} distinct whole numbers: number, ordinal or nominal? It is averaged as a "
-        f"number; say {{name: {name}, kind: nominal}} where they are codes (of an integer type), kind: ordinal where "
-        "these have an order, or kind: number, and this is not asked again"
+        f"number; say {{name: {name}, kind: nominal}} where they are codes, kind: ordinal where these "
+        "have an order, or kind: number, and this is not asked again"
         for name, few in undeclared_codes(spec, survey).items()
     ]
 

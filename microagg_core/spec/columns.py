@@ -137,10 +137,9 @@ def _kind(spec: ReleaseSpec, declared: QuasiIdentifier | None, field: pa.Field) 
         kind, levels = "ordinal", own or None
     of = kind_for(field.type, Declaration(kind=kind, hierarchy=hierarchy))
     otherwise = "none" if spec.roles.weight is not None and of is not None and of.may_be_float else DEFAULT_ROUNDING
-    rule = spec.rounding.get(field.name, otherwise)
-    return kind_of(
-        field.name, field.type, rule, kind=kind, levels=levels, importance=declared.weight, hierarchy=hierarchy
-    )
+    rule, is_category = spec.rounding.get(field.name, otherwise), declared.missing == "category"
+    said = {"kind": kind, "levels": levels, "importance": declared.weight, "null_is_category": is_category}
+    return kind_of(field.name, field.type, rule, hierarchy=hierarchy, **said)
 
 
 def _check_algorithm(spec: ReleaseSpec, kinds: Iterable[Kind]) -> None:

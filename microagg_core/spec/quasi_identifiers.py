@@ -55,6 +55,11 @@ class QuasiIdentifier(Model):
         description="importance: squared differences count so many times when groups are made; not when losses are",
     )
 
+    missing: Literal["category"] | None = Field(
+        default=None,
+        description="'category': a missing value of a nominal column is a category of its own, and released as missing "
+        "where it is the most frequent of a group",
+    )
     scale: ScaleName | None = Field(
         default=None,
         description="how values are compared when groups are made: log1p (by orders of magnitude), rank, or robust (in "
@@ -104,6 +109,8 @@ class QuasiIdentifier(Model):
             for field in ("scale", "top", "zeros"):
                 if parts.get(field) is not None:
                     yield (field,), f"is for numbers, and the column is {parts['kind']}; take it away"
+        if parts.get("missing") is not None and "kind" in parts and parts["kind"] != "nominal":
+            yield ("missing",), "category is for kind: nominal; add that, or take it away"
         levels = parts.get("levels")
         if levels is None:
             return

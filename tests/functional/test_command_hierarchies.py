@@ -94,7 +94,13 @@ def test_released_parents_are_recounted(project: Project, form: str, monkeypatch
         assert figures["generality"] == pytest.approx(100 * general.astype(float).sum() / len(own), rel=1e-5)
         assert figures["mismatches"] == pytest.approx(100 * np.mean(other), rel=1e-5)
         moved = pd.concat([own.astype(str).value_counts(normalize=True), shown.value_counts(normalize=True)], axis=1)
-        assert figures["margins"] == pytest.approx(50 * np.abs(moved.fillna(0) @ [1, -1]).sum(), rel=1e-5)
+        within = manifest["losses"]["coarser"].get(f"attributes.{name}.margins", 0.0) + 1e-9
+        assert figures["margins"] == pytest.approx(50 * np.abs(moved.fillna(0) @ [1, -1]).sum(), rel=1e-5, abs=within)
+        for of in figures["shares"]:
+            assert of["share"] == pytest.approx(100 * (shown == of["category"]).mean(), rel=1e-5)
+            came_so = 100 * (own.astype(str) == of["category"]).mean()
+            assert abs(of.get("share_before", came_so) - came_so) <= of.get("within", 0.0) + 1e-9
+        assert {of["category"] for of in figures["shares"]} == set(shown)
     columns = {column["name"]: column for column in manifest["columns"]}
     assert columns["roof"]["type"] == "string" and columns["town"]["hierarchy"] and "hierarchy" not in columns["age"]
     verified = project.call("verify", "release/one")

@@ -67,8 +67,10 @@ def test_schemas_and_algorithms_are_told_to_programs(tmp_path: Path) -> None:
     spec = call_command("schema", cwd=tmp_path).document()
     assert {"name", "k", "input", "output", "work", "roles"} <= set(spec["required"])
     assert spec["additionalProperties"] is False and spec["properties"]["k"]["minimum"] == 2
-    names = {info["name"] for info in json.loads(call_command("algorithms", "--json", cwd=tmp_path).out)}
-    shown = call_command("algorithms", cwd=tmp_path)
+    infos = {info["name"]: info for info in json.loads(call_command("algorithms", "--json", cwd=tmp_path).out)}
+    shown, names = call_command("algorithms", cwd=tmp_path), infos.keys()
+    assert {name for name in names if infos[name]["sorts"]} == {"univariate", "individual_ranking"}
+    assert shown.out.count("takes: numbers and ordinal quasi-identifiers") == 2
     assert {"mdav", "mdav_plus", "v_mdav"} <= names and all(f"{name}: " in shown.out for name in names)
 
 

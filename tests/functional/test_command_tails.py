@@ -93,7 +93,10 @@ def test_zeros_that_are_separate_stay_zeros_and_nobody_gets_some(tmp_path: Path)
     assert (lines[0]["lower_bound"] <= lines[0]["sse"]).all()
     manifest, page = project.manifest(), (project.parts()[0].parents[1] / "README.md").read_text()
     assert manifest["metric"] == {name: {"zeros": "separate"} for name in ("wealth", "debt")}
-    assert "How `debt` counted when groups were made: zeros in groups of their own." in page
+    assert (
+        "How `debt` counted when groups were made: zeros in groups of their own, where k and other demands allow."
+        in page
+    )
     assert "metric" not in plain.manifest()
 
 
@@ -178,3 +181,13 @@ def test_dates_and_truth_values_are_no_amounts(tmp_path: Path, column: dict[str,
     other = {"born": "member", "member": "born"}[str(column["name"])]
     project.write_spec({"quasi_identifiers": [column, other]})  # type: ignore[dict-item]
     project.call("run", "release.yaml", "--direct").assert_refused(2, why)
+
+
+def test_zeros_that_protection_groups_with_others_are_told_with_that_reason(tmp_path: Path) -> None:
+    table = households(300)
+    roles = declared(debt={"zeros": "separate"})
+    project, document = release(tmp_path, table, roles=roles, protect={"number": {"t": 0.15}})
+    before, after = sides(project, table)
+    assert ((before["debt"] == 0) & (after["debt"] != 0)).any()
+    (told,) = [warning for warning in document["warnings"] if "zeros of" in warning]
+    assert told.endswith("or groups would not hold what is asked of them besides k")

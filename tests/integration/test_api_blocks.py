@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +129,42 @@ def test_blocking_columns_of_any_type_make_blocks() -> None:
     numbers = frame["region"].map({"east": 0.0, "north": 1.0, "south": np.nan})
     again = microaggregate(frame.assign(region=numbers), QUASI, 3, blocking=["region"], undersized="error")
     assert again.groups.tolist() == plain.groups.tolist()
+
+
+@pytest.mark.parametrize("blocking", [["region"], []])
+def test_kinds_and_importance_are_those_of_a_release(blocking: list[str], tmp_path: Path) -> None:
+    rng, n = np.random.default_rng(2), 500
+    table = records(n).append_column("roof", pa.array(rng.choice([1.0, 2.0, 9.0], n)))
+    table = table.append_column("size", pa.array(rng.choice(["S", "M", "L"], n)))
+    quasi: list[Any] = ["x", {"name": "y", "weight": 3}, {"name": "roof", "kind": "nominal", "weight": 0.5}]
+    quasi.append({"name": "size", "kind": "ordinal", "levels": ["S", "M", "L"]})
+    roles = {**ROLES, "quasi_identifiers": quasi, "blocking": blocking}
+    roles["drop"] = [name for name in BLOCKING if name not in blocking]
+    blocks = {"undersized": "error"}
+    out = released(tmp_path, table, roles=roles, refine="fast", blocks=blocks, seed=3)
+    options: dict[str, Any] = {"blocking": blocking, "undersized": "error", "refine": "fast", "seed": 3, "bound": True}
+    said = {"kinds": {"roof": "nominal", "size": ["S", "M", "L"]}, "importance": {"y": 3, "roof": 0.5}}
+    masked = microaggregate(table, ["x", "y", "roof", "size"], 3, **said, **options)
+    for name in ("x", "y", "roof", "size"):
+        assert masked.data[name].to_pylist() == out[name].tolist()
+    (file,) = (tmp_path / "output").glob("*/r0001/manifest.json")
+    losses = json.loads(file.read_text())["losses"]
+    within = losses["coarser"].get("sse", 1e-5 * losses["sse"])
+    assert abs(masked.losses.sse - losses["sse"]) <= within and masked.losses.sst == pytest.approx(losses["sst"])
+    assert masked.bound is not None and masked.bound.sse <= masked.losses.sse
+    plain = microaggregate(table, ["x", "y", "roof", "size"], 3, kinds=said["kinds"], **options)
+    assert masked.by_attribute["y"] < plain.by_attribute["y"]
+    assert not plain.data.equals(masked.data)
+
+
+def test_kinds_without_blocks_give_frames_of_their_own_types() -> None:
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"roof": rng.choice([1, 2, 9], 60), "size": rng.choice(["S", "M"], 60), "x": rng.random(60)})
+    masked = microaggregate(frame, ["roof", "size", "x"], 4, kinds={"roof": "nominal", "size": ["S", "M"]})
+    assert masked.data.dtypes.equals(frame.dtypes) and set(masked.data["roof"]) <= {1, 2, 9}
+    own = frame["roof"].groupby(masked.groups)
+    assert (own.apply(lambda of: (of == of.mode()[0]).sum()) == own.apply(
+        lambda of: (of == masked.data["roof"][of.index]).sum()
+    )).all()  # fmt: skip
+    sizes = (frame["size"] == "M").groupby(masked.groups)
+    assert ((masked.data["size"] == "M") == (sizes.transform("mean") > 0.5)).all(), "the lower median"

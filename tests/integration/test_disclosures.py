@@ -263,7 +263,7 @@ def test_digits_and_days_that_complete_a_mean(
     frame["below"] = [f"day {value:05.0f}" for value in below] if as_text else below
     meant = {"nearly_unique": ["below"], "ties_few_records": ["below"]}
     message = refused(tmp_path, frame, quasi, acknowledge=meant)
-    assert f"'below' completes the released means of the quasi-identifier '{name}'" in message
+    assert f"'below' completes what is released of the quasi-identifier '{name}'" in message
     assert "acknowledge.completes_mean" in message and "\n" not in message
     run_stages(surveyed(tmp_path / "a", frame, quasi, acknowledge={**meant, "completes_mean": ["below"]}), "plan")
 

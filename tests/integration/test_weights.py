@@ -191,11 +191,14 @@ LEVELS = ["none", "some", "more", "most"]
 
 
 def test_categories_are_weighted_and_plain_ones_stop_the_release(tmp_path: Path) -> None:
-    """Of each class of the release, and of its records as they came, by pandas."""
-    rng, table = np.random.default_rng(7), sample().drop_columns(["income", "born"])
+    """Of each class of the release, and of its records as they came, by pandas; zeros are mended among themselves."""
+    rng, table = np.random.default_rng(7), sample().drop_columns(["born"])
+    zeros = rng.random(table.num_rows) < 0.4
+    table = table.set_column(3, "income", pa.array(np.where(zeros, 0.0, np.asarray(table["income"]))))
     table = table.append_column("job", pa.array(rng.choice(list("abcdef"), table.num_rows)))
     table = table.append_column("size", pa.array(rng.choice(LEVELS, table.num_rows)))
-    quasi = ["age", "job", {"name": "size", "kind": "ordinal", "levels": LEVELS}]
+    size, income = {"name": "size", "kind": "ordinal", "levels": LEVELS}, {"name": "income", "zeros": "separate"}
+    quasi = ["age", "job", size, income]
     path = write_release(tmp_path, [table], roles={**ROLES, "quasi_identifiers": quasi}, **MEANT)
     release = run_stages(start(path), "survey", "plan", "scatter", "anonymize")
     assert wrong(release, same, same) == []
@@ -203,14 +206,15 @@ def test_categories_are_weighted_and_plain_ones_stop_the_release(tmp_path: Path)
     after = pd.concat([pq.read_table(Path(release.work.url) / piece.name).to_pandas() for piece in pieces[0]])
     came = pd.concat([read_slice(release.work.read(piece.name)).to_pandas() for piece in pieces[1]])
     after, came = (data.reset_index(drop=True) for data in (after, came))
-    came = came.rename(columns={"q0": "age", "q1": "w", "q2": "job", "q3": "size"})
+    came = came.rename(columns={f"q{j}": name for j, name in enumerate(["age", "income", "w", "job", "size"])})
     modes = {}
-    for _, own in came.groupby(after.groupby(["region", "age", "w", "job", "size"]).ngroup()):
+    for _, own in came.groupby(after.groupby(["region", "age", "income", "w", "job", "size"]).ngroup()):
         shown, half = after.loc[own.index[0]], own["w"].sum() / 2
         by_job, by_level = own.groupby("job")["w"].sum(), own.groupby("size")["w"].sum().reindex(LEVELS, fill_value=0)
         assert by_job[shown["job"]] == pytest.approx(by_job.max())
         reached = by_level.cumsum()
         assert reached[shown["size"]] >= half * (1 - 1e-9) and reached[shown["size"]] - by_level[shown["size"]] < half
+        assert (own["income"] == 0).nunique() == 1, "zeros are grouped with other values"
         modes[shown["w"]] = own["job"].mode()[0]
 
     def plain(table: pa.Table) -> pa.Table:

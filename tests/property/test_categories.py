@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from covering import examples
 from microagg_core import microaggregate
 from microagg_core.blocks.masking import loss_scale
+from microagg_core.data.formats.released.csv import escape_formulas
 from microagg_core.data.kinds.categories import CategoryKind
 from microagg_core.data.kinds.encoding import Encoding, QuasiIdentifiers
 from microagg_core.data.kinds.registry import completed, kind_of
@@ -108,6 +109,22 @@ def test_codes_are_by_frequency_and_levels_as_declared() -> None:
     assert codes.is_coded and codes.ticks(pa.array([2, None, 9, 4], pa.int8()))[0].tolist() == [0, 0, 1, -1]
 
 
+@pytest.mark.parametrize("held", [pa.float64(), pa.float32()])
+def test_floats_that_are_whole_numbers_may_be_categories(held: pa.DataType) -> None:
+    values = pa.array([2.0, -0.0, float("nan"), 0.0, None, 2.0, 7.0], held)
+    for declared, categories in (("nominal", (0.0, 2.0, 7.0)), ("ordinal", (0.0, 2.0, 7.0))):
+        kind = completed(kind_of("roof", held, kind=declared), values)
+        assert isinstance(kind, CategoryKind) and (kind.categories, kind.counts) == (categories, (2, 2, 1))
+        ticks, missing = kind.ticks(values)
+        assert ticks[~missing].tolist() == [1, 0, 0, 1, 2] and missing.tolist() == [0, 0, 1, 0, 1, 0, 0]
+        assert kind.to_arrow(ticks, missing).equals(pa.array([2, 0, None, 0, None, 2, 7], held))
+        assert kind.shown(1) == "2"
+        others = pa.chunked_array([pa.array([2.0, 2.5, float("inf"), 3.0], held)])
+        rough = kind_of("roof", held, kind=declared)
+        assert (rough.count_unusable(others), kind.count_unusable(others)) == (2, 3)
+        assert rough.unusable[0] == "values that are no whole numbers"
+
+
 def test_parts_of_a_file_make_the_same_codes() -> None:
     values = list("abcabcaadd")
     whole, kind = nominal(values), kind_of("job", pa.string())
@@ -116,16 +133,23 @@ def test_parts_of_a_file_make_the_same_codes() -> None:
 
 
 def test_an_apostrophe_before_a_formula_is_no_other_category() -> None:
-    kind = nominal(["=1+1", "-", "'quoted", "plain"])
-    released = pa.array(["'=1+1", "'-", "'quoted", "plain", "'other"])
-    assert kind.to_arrow(kind.ticks(released)[0][:4]).to_pylist() == ["=1+1", "-", "'quoted", "plain"]
-    assert kind.ticks(released)[0][4] == -1 and kind.count_unusable(pa.chunked_array([released])) == 1
+    kind = nominal(["=1+1", "-", "'quoted", "plain", "quoted"])
+    released = pa.array(["'=1+1", "'-", "'quoted", "plain", "quoted", "'plain", "=1+1"])
+    escaped = kind.read_from(escape_formulas)
+    back = escaped.reader.ticks(released)[0]
+    assert escaped.to_arrow(back[:5]).to_pylist() == ["=1+1", "-", "'quoted", "plain", "quoted"]
+    assert back[5:].tolist() == [-1, -1] and escaped.reader.count_unusable(pa.chunked_array([released])) == 2
+    assert kind.reader.ticks(released)[0].tolist()[:2] == [-1, -1], (
+        "where nothing is escaped, texts are compared exactly"
+    )
+    with pytest.raises(DataError, match="'job' has categories that only differ by the apostrophe"):
+        nominal(["=a", "'=a"]).read_from(escape_formulas)
 
 
 @pytest.mark.parametrize(
     ("kind", "said", "why"),
     [
-        (pa.float64(), {"kind": "nominal"}, "which cannot be nominal"),
+        (pa.date32(), {"kind": "nominal"}, "which cannot be nominal"),
         (pa.string(), {"kind": "number"}, "which cannot be number"),
         (pa.string(), {"kind": "ordinal"}, "whose order nobody knows; name its levels"),
         (pa.int8(), {"kind": "ordinal", "levels": ("1", "x")}, "a level of 'q' is no int8"),

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from covering import examples
 from microagg_core.arrays import Floats, Ints
+from microagg_core.data.kinds.nominal import NominalKind
 from microagg_core.data.kinds.registry import kind_of
 from microagg_core.group.metrics.figures import AttributeFigures, Figures
 from microagg_core.group.metrics.losses import masked_by, standardize
-from microagg_core.group.metrics.moments import moments_of
+from microagg_core.group.metrics.moments import moments_of, of_counts
 from microagg_core.group.metrics.statistics import LossStatistics, loss_statistics, losses_of, significant
 from microagg_core.inspect.portrait.contract import Counted, Portrait, Summary
 from microagg_core.inspect.published import (
@@ -25,6 +26,7 @@ from microagg_core.inspect.published import (
     hiding,
     hiding_decimals,
     published_figures,
+    with_categories,
     with_summaries,
 )
 from microagg_core.plain import from_json, to_json
@@ -169,7 +171,9 @@ def published(Z: Floats, masked: Floats, labels: Ints) -> tuple[LossStatistics, 
     moments = [moments_of(column) for column in masked.T]
     return (
         statistics,
-        published_figures(statistics, len(np.unique(labels)), kinds, list(zip(moments, moments, strict=True)), proved),
+        published_figures(
+            statistics, len(np.unique(labels)), kinds, list(zip(moments, moments, strict=True)), proved, 10
+        ),
         names,
     )
 
@@ -225,3 +229,30 @@ def test_no_way_leads_around_a_figure_with_few_digits(seed: int, n: int, p: int,
         true = 100 * statistics.squares[0, j] / n
         assert low <= true * (1 + 1e-4) and high >= true * (1 - 1e-4)
         assert high - low >= 2 * 100 * lacking / n * (1 - 1e-3)
+
+
+@examples(300)
+@given(st.lists(st.integers(0, 400), min_size=2, max_size=6), st.integers(2, 30), st.data())
+def test_what_is_told_of_categories_leaves_enough_counts_open(counts: list[int], k: int, data: st.DataObject) -> None:
+    """A reader knows the released counts, and that what is told is of enough records."""
+    n, fewest = sum(counts), max(k, 10)
+    if not n:
+        return
+    released = [0] * len(counts)
+    for code, count in enumerate(counts):
+        other = data.draw(st.integers(0, len(counts) - 1)) if count < n / 2 else code
+        released[other] += count
+    kind = NominalKind("x", pa.string(), categories=tuple("abcdef"[: len(counts)]), counts=tuple(counts))
+    figures = Figures(attributes={"x": AttributeFigures()})
+    made = with_categories(figures, [kind], [(of_counts(counts), of_counts(released))], k, fewest)
+    assert made.attributes is not None
+    shares = made.attributes["x"].shares or ()
+    assert {of.category for of in shares} >= {c for c, count in zip(kind.categories, released, strict=True) if count}
+    for of in shares:
+        before = counts[kind.categories.index(of.category)]
+        if of.share_before is None:
+            continue
+        assert before >= fewest and of.within is not None
+        assert abs(of.share_before - 100 * before / n) <= of.within * (1 + 1e-9)
+        near = [c for c in range(fewest, n + 1) if abs(100 * c / n - of.share_before) <= of.within * (1 + 1e-9)]
+        assert len(near) > fewest or before == n

@@ -73,14 +73,14 @@ RECORDS = st.lists(st.tuples(st.sampled_from(LEAVES), st.integers(0, 4)), min_si
 
 
 @examples(150)
-@given(hierarchies(), RECORDS, st.booleans(), st.booleans())
+@given(hierarchies(), RECORDS, st.sampled_from([pa.string(), pa.int8(), pa.float64()]), st.booleans())
 def test_groups_get_what_the_twin_says_and_the_gate_takes_nothing_that_is_neither(
-    hierarchy: Hierarchy, records: list[tuple[str, int]], is_text: bool, is_weighted: bool
+    hierarchy: Hierarchy, records: list[tuple[str, int]], held: pa.DataType, is_weighted: bool
 ) -> None:
     values = [value for value, _ in records]
     labels = np.unique([label for _, label in records], return_inverse=True)[1]
     weights = np.arange(len(values)) % 3 + 1.0 if is_weighted else np.ones(len(values))
-    column = pa.array(values).cast(pa.string() if is_text else pa.int8())
+    column = pa.array(values).cast(held)
     kind = kind_with(hierarchy, column)
     ticks, _ = kind.ticks(column)
     groups = Groups.of(labels, weights if is_weighted else None)
@@ -105,6 +105,17 @@ def test_groups_get_what_the_twin_says_and_the_gate_takes_nothing_that_is_neithe
             shown_as = pa.chunked_array([[kind.shown(code)] * len(own_texts)])
             wrong = outside_ranges(kind, pa.chunked_array([came]), shown_as, sharing)
             assert (wrong == 0) == (kind.shown(code) in may_be), "all or none of a class"
+
+
+def test_a_missing_value_may_be_a_category_and_has_no_parent_but_the_root() -> None:
+    jobs = Hierarchy.of([("a", "P", ""), ("b", "P", ""), ("c", "", ""), ("d", "", "")])
+    column = pa.array(["a", "b", "a", None, None, "a", "b", None])
+    kind = completed(kind_of("job", pa.string(), hierarchy=jobs, null_is_category=True), column)
+    ticks, missing = kind.ticks(column)
+    groups = Groups.of(np.array([0, 0, 1, 1, 1, 2, 2, 2]))
+    released = kind.to_arrow(kind.representatives(ticks, groups))
+    assert not missing.any() and released.to_pylist() == ["P", None, "b"], "of three that are as frequent the rarest"
+    assert kind.reader.ticks(released)[0].tolist() == kind.representatives(ticks, groups).tolist()
 
 
 @examples(100)

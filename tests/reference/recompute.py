@@ -1,10 +1,11 @@
 """Recompute every figure that a release publishes, from its input and its files alone, with pandas and numpy.
 
-    python tests/reference/recompute.py [--data FOLDER] [eusilc] [GSS7402] [CPSSW8]
+    python tests/reference/recompute.py [--data FOLDER] [eusilc] [GSS7402] [CPSSW8] [CPS1985]
 
 Nothing of microagg is imported: its command makes a release of real files, and what its manifest says is computed
 again from what came in and what came out, to six significant digits, or to as many as it says that a figure has; and
-of losses by attribute, whether those and no others have fewer of which one released combination makes too much. The
+of losses by attribute, whether those and no others have fewer of which one released combination makes too much. What
+categories lose is of groups: a released combination is taken to be one, as it is where means have enough digits. The
 files are those of R's packages laeken and AER, found where R keeps packages or in --data, as .rda or .RData (read with
 pyreadr) or as .csv. Every record carries a unique confidential number, by which released records find the ones that
 they came from. Exit code 1: a difference.
@@ -21,8 +22,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from decimal import ROUND_FLOOR, Context, Decimal
 from importlib.util import find_spec
 from pathlib import Path
@@ -45,15 +46,24 @@ class RealFile:
     blocking: tuple[str, ...]
     confidential: tuple[str, ...]
     settings: dict[str, Any]
+    #: Of quasi-identifiers, those that are categories; ordinal ones with their levels.
+    nominal: tuple[str, ...] = ()
+    ordinal: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     @property
-    def roles(self) -> dict[str, list[str]]:
+    def roles(self) -> dict[str, list[Any]]:
         """The spec's roles; all other columns are left out of the input."""
         return {
-            "quasi_identifiers": list(self.quasi_identifiers),
+            "quasi_identifiers": [self._declared(name) for name in self.quasi_identifiers],
             "blocking": list(self.blocking),
             "confidential": [KEY, *self.confidential],
         }
+
+    def _declared(self, name: str) -> str | dict[str, Any]:
+        if name in self.ordinal:
+            levels = self.ordinal[name]
+            return {"name": name, "kind": "ordinal", **({"levels": levels} if isinstance(levels[0], str) else {})}
+        return {"name": name, "kind": "nominal"} if name in self.nominal else name
 
 
 INCOMES = ("py010n", "py050n", "py090n", "py100n", "py110n", "py120n", "py130n", "py140n")
@@ -78,6 +88,17 @@ FILES = {
             ("gender", "region"),
             (),
             {"k": 5, "refine": "off", "output": {"url": "release", "format": "csv"}},
+        ),
+        # Years of education have an order, and count by it; wages have enough digits to tell groups apart.
+        RealFile(
+            "CPS1985",
+            "AER",
+            ("wage", "age", "education", "occupation", "sector", "ethnicity"),
+            ("gender",),
+            ("union",),
+            {"k": 3},
+            nominal=("occupation", "sector", "ethnicity"),
+            ordinal={"education": tuple(range(1, 30))},
         ),
     )
 }
@@ -114,6 +135,8 @@ def read(file: RealFile, path: Path) -> pd.DataFrame:
         frame = pyreadr.read_r(str(path))[file.name]
     names = [*file.quasi_identifiers, *file.blocking, *file.confidential]
     frame = frame[names].reset_index(drop=True)
+    # R keeps whole numbers as floats, which are no levels.
+    frame = frame.astype({name: np.int64 for name, levels in file.ordinal.items() if isinstance(levels[0], int)})
     texts = frame.select_dtypes(exclude="number").columns
     frame[texts] = frame[texts].astype(object).where(frame[texts].notna(), None)
     return frame.assign(**{KEY: np.arange(len(frame)) + 1})
@@ -157,7 +180,8 @@ def _read_part(path: Path, file: RealFile) -> pd.DataFrame:
     if path.suffix == ".parquet":
         return pd.read_parquet(path)
     # As text first: Python reads every digit of a number, pandas may not.
-    numbers = dict.fromkeys(file.quasi_identifiers, str)
+    names = [name for name in file.quasi_identifiers if name not in file.nominal]
+    numbers = dict.fromkeys(names, str)
     return pd.read_csv(path, dtype=numbers).astype(dict.fromkeys(numbers, np.float64))
 
 
@@ -193,30 +217,81 @@ def as_published(losses: dict[str, Any], name: str, recomputed: float, slack: fl
     return Line(name, published, six(recomputed), abs(published - recomputed) <= within * (1 + slack))
 
 
+@dataclass(frozen=True)
+class Column:
+    """A quasi-identifier before and after: values, midranks, or codes in the order of values; NaN where missing.
+
+    Losses are squared distances of a record's ``points`` from its ``centres``: a number from the released one, and a
+    midrank, or the corner of a simplex that stands for a category, from the mean of its group. Points have mean 0 and
+    variance 1, and are 0 where missing.
+    """
+
+    name: str
+    kind: str
+    before: np.ndarray
+    after: np.ndarray
+    points: np.ndarray
+    centres: np.ndarray
+
+    @property
+    def squares(self) -> np.ndarray:
+        return np.asarray(((self.points - self.centres) ** 2).sum(axis=1))
+
+    @property
+    def from_mean(self) -> np.ndarray:
+        return np.asarray((self.points**2).sum(axis=1))
+
+
+def column_of(file: RealFile, name: str, came: pd.Series, out: pd.Series, group: np.ndarray) -> Column:
+    if name not in file.nominal and name not in file.ordinal:
+        before, after = (of.astype(np.float64).fillna(np.nan).to_numpy() for of in (came, out))
+        mean, deviation = np.nanmean(before), np.nanstd(before)
+        points, centres = (np.nan_to_num((of - mean) / deviation)[:, None] for of in (before, after))
+        return Column(name, "number", before, after, points, centres)
+    levels = list(file.ordinal.get(name, ())) or sorted(came.dropna().unique())
+    codes, after = (
+        of.map({level: float(i) for i, level in enumerate(levels)}).to_numpy(np.float64) for of in (came, out)
+    )
+    there = ~np.isnan(codes)
+    counts = np.bincount(codes[there].astype(int), minlength=len(levels))
+    if name in file.ordinal:
+        ranks = np.cumsum(counts) - counts / 2
+        before, after = (np.where(np.isnan(of), np.nan, ranks[np.nan_to_num(of).astype(int)]) for of in (codes, after))
+        points = np.nan_to_num((before - np.nanmean(before)) / np.nanstd(before))[:, None]
+    else:
+        before, shares = codes, counts / counts.sum()
+        corners = (np.eye(len(levels)) - shares) / np.sqrt(1 - (shares**2).sum())
+        points = np.where(there[:, None], corners[np.nan_to_num(codes).astype(int)], 0.0)
+    # All of a group have a value, or none.
+    centres = pd.DataFrame(points).groupby(group).transform("mean").to_numpy()
+    return Column(name, "ordinal" if name in file.ordinal else "nominal", before, after, points, centres)
+
+
 def recompute(file: RealFile, manifest: dict[str, Any], came: pd.DataFrame, out: pd.DataFrame) -> list[Line]:
     """Every figure of the manifest, and what is promised of each value; the input in the order of the release."""
-    names, losses = list(file.quasi_identifiers), manifest["losses"]
-    before, after = (frame[names].astype(np.float64).fillna(np.nan).to_numpy() for frame in (came, out))
-    mean, deviation = np.nanmean(before, axis=0), np.nanstd(before, axis=0)
-    z, masked = (before - mean) / deviation, (after - mean) / deviation
+    losses, group = manifest["losses"], _groups(manifest, out)
+    columns = [column_of(file, name, came[name], out[name], group) for name in file.quasi_identifiers]
+    numbers = [column for column in columns if column.kind == "number"]
+    categories = [column for column in columns if column.kind != "number"]
     return [
         Line("records", losses["records"], len(out), losses["records"] == len(out) == manifest["rows"]),
         Line("withheld", manifest["suppressed"], len(came) - len(out), manifest["suppressed"] == 0),
         _smallest_combination(manifest, out),
-        *_totals(losses, z, masked),
-        *_bound(file, manifest, z, masked, out),
-        *(line for j, name in enumerate(names) for line in _attribute(losses, name, j, z, masked, after)),
-        *(
-            line
-            for j, name in enumerate(names)
-            for line in _values(
-                losses, manifest["k"], name, pd.Series(before[:, j]).dropna(), pd.Series(after[:, j]).dropna()
-            )
-        ),
-        *_dominance(losses, manifest, z, masked, out, names),
-        *_correlations(losses, came[names], out[names]),
-        *_promises(manifest, names, before, after, out),
+        *_totals(losses, columns),
+        *_bound(file, manifest, columns, out),
+        *(line for column in numbers for line in _attribute(losses, column)),
+        *(line for column in categories for line in _category(losses, column)),
+        *(line for column in numbers for line in _values(losses, manifest["k"], column)),
+        *_dominance(losses, columns, group),
+        *_correlations(losses, [column for column in columns if column.kind != "nominal"]),
+        *(line for column in numbers for line in _promises(column, group)),
+        *(line for column in categories for line in _promises_of_category(column, group)),
     ]
+
+
+def _groups(manifest: dict[str, Any], out: pd.DataFrame) -> np.ndarray:
+    keys = [column["name"] for column in manifest["columns"] if column["role"] != "confidential"]
+    return np.asarray(out.groupby(keys, dropna=False, sort=False).ngroup())
 
 
 def _smallest_combination(manifest: dict[str, Any], out: pd.DataFrame) -> Line:
@@ -225,27 +300,27 @@ def _smallest_combination(manifest: dict[str, Any], out: pd.DataFrame) -> Line:
     return Line("k, and records of the rarest combination", manifest["k"], smallest, smallest >= manifest["k"])
 
 
-def _totals(losses: dict[str, Any], z: np.ndarray, masked: np.ndarray) -> list[Line]:
-    squared = np.nan_to_num((z - masked) ** 2)
-    sse, sst = squared.sum(), np.nansum(z**2)
-    sde, sdt = np.sqrt(squared.sum(axis=1)).sum(), np.sqrt(np.nansum(z**2, axis=1)).sum()
+def _totals(losses: dict[str, Any], columns: list[Column]) -> list[Line]:
+    lost = np.sum([column.squares for column in columns], axis=0)
+    all_there = np.sum([column.from_mean for column in columns], axis=0)
+    sse, sst, sde, sdt = lost.sum(), all_there.sum(), np.sqrt(lost).sum(), np.sqrt(all_there).sum()
     figures = {"sse": sse, "sst": sst, "l_sse": 100 * sse / sst, "sde": sde, "sdt": sdt, "l_e": 100 * sde / sdt}
     return [as_published(losses, name, value) for name, value in figures.items()]
 
 
-def _bound(
-    file: RealFile, manifest: dict[str, Any], z: np.ndarray, masked: np.ndarray, out: pd.DataFrame
-) -> list[Line]:
+def _bound(file: RealFile, manifest: dict[str, Any], columns: list[Column], out: pd.DataFrame) -> list[Line]:
     """The neighbour bound, by looking at all pairs; rounded down, and proved on a scale of 24 bits."""
     losses, k = manifest["losses"], manifest["k"]
-    blocks = out[list(file.blocking)].assign(pattern=[row.tobytes() for row in np.isnan(z)])
+    points = np.hstack([column.points for column in columns])
+    missing = np.isnan(np.column_stack([column.before for column in columns]))
+    blocks = out[list(file.blocking)].assign(pattern=[row.tobytes() for row in missing])
     bound = sum(
-        _least_loss(np.nan_to_num(z[rows]), k)
+        _least_loss(points[rows], k)
         for rows in blocks.reset_index(drop=True).groupby(list(blocks), dropna=False).indices.values()
     )
     floor = Context(prec=6, rounding=ROUND_FLOOR).plus
     low, high = (float(floor(Decimal(bound * part))) for part in (1 - 3e-7, 1))
-    sse, published = float(np.nansum((z - masked) ** 2)), losses.get("lower_bound")
+    sse, published = float(sum(column.squares.sum() for column in columns)), losses.get("lower_bound")
     if published is None or "lower_bound" in losses.get("coarser", {}):
         return [as_published(losses, "lower_bound", bound)]
     gap = 100 * (sse - published) / sse if sse else 0.0
@@ -263,11 +338,10 @@ def _least_loss(block: np.ndarray, k: int) -> float:
     return total / (2 * k)
 
 
-def _attribute(
-    losses: dict[str, Any], name: str, j: int, z: np.ndarray, masked: np.ndarray, after: np.ndarray
-) -> list[Line]:
-    published, there = losses["attributes"][name], ~np.isnan(z[:, j])
-    x, y, released = z[there, j], masked[there, j], after[there, j]
+def _attribute(losses: dict[str, Any], column: Column) -> list[Line]:
+    name, there = column.name, ~np.isnan(column.before)
+    published, released = losses["attributes"][name], column.after[there]
+    x, y = column.points[there, 0], column.centres[there, 0]
     figures = {
         "l_sse": 100 * ((x - y) ** 2).sum() / (x**2).sum(),
         "il1s": np.abs(x - y).mean() / np.sqrt(2),
@@ -279,8 +353,27 @@ def _attribute(
     return [unit, *(as_published(losses, f"attributes.{name}.{figure}", value) for figure, value in figures.items())]
 
 
-def _values(losses: dict[str, Any], k: int, name: str, before: pd.Series, after: pd.Series) -> Iterator[Line]:
+def _category(losses: dict[str, Any], column: Column) -> list[Line]:
+    """Losses of a group's chance to differ; changed records; and ranks moved, or shares and categories kept."""
+    name, there = column.name, ~np.isnan(column.before)
+    before, after, published = column.before[there], column.after[there], losses["attributes"][name]
+    figures = {
+        "l_sse": 100 * column.squares.sum() / column.from_mean.sum(),
+        "mismatches": 100 * (before != after).mean(),
+    }
+    if column.kind == "ordinal":
+        figures["rank_displacement"] = 100 * np.abs(before - after).mean() / len(before)
+    else:
+        shares = [pd.Series(of).value_counts(normalize=True) for of in (before, after)]
+        figures["margins"] = 50 * shares[0].sub(shares[1], fill_value=0).abs().sum()
+        figures["categories"], figures["categories_kept"] = (len(of) for of in shares)
+    unit = Line(f"attributes.{name}.unit", published["unit"], "categories", published["unit"] == "categories")
+    return [unit, *(as_published(losses, f"attributes.{name}.{figure}", value) for figure, value in figures.items())]
+
+
+def _values(losses: dict[str, Any], k: int, column: Column) -> Iterator[Line]:
     """Shares of zeros and of the five most frequent other values, and quantiles; and who has those of the input."""
+    name, (before, after) = column.name, (pd.Series(side).dropna() for side in (column.before, column.after))
     coarser, published = losses.get("coarser", {}), losses["attributes"][name]
     if "quantiles" not in published:  # of the arrivals of a later night
         return
@@ -298,33 +391,30 @@ def _values(losses: dict[str, Any], k: int, name: str, before: pd.Series, after:
         yield Line(f"{name}: records at the quantile {percent} %", max(k, 10), near, enough)
 
 
-def _dominance(
-    losses: dict[str, Any],
-    manifest: dict[str, Any],
-    z: np.ndarray,
-    masked: np.ndarray,
-    out: pd.DataFrame,
-    names: list[str],
-) -> Iterator[Line]:
+def _dominance(losses: dict[str, Any], columns: list[Column], group: np.ndarray) -> Iterator[Line]:
     """Whether just those losses have few digits of which two combinations leave less than 1.05 times what one makes."""
-    keys = [column["name"] for column in manifest["columns"] if column["role"] != "confidential"]
-    group = out.groupby(keys, dropna=False, sort=False).ngroup().to_numpy()
-    for figure, made in (("l_sse", (z - masked) ** 2), ("il1s", np.abs(z - masked))):
-        by_group = pd.DataFrame(np.nan_to_num(made)).groupby(group).sum().to_numpy()
-        for j, name in enumerate(names):
-            first, second, *_ = (*np.sort(by_group[:, j])[::-1], 0.0, 0.0)
-            share = round((by_group[:, j].sum() - first - second) / first, 3) if first else math.inf
-            full = figure in losses["attributes"][name] and f"attributes.{name}.{figure}" not in losses.get(
-                "coarser", {}
-            )
+    for column in columns:
+        if column.kind == "number":
+            made = {"l_sse": column.squares, "il1s": np.sqrt(column.squares)}
+        else:
+            changed = np.nan_to_num(column.before) != np.nan_to_num(column.after)
+            made = {"l_sse": column.squares, "mismatches": changed.astype(np.float64)}
+        for figure, of_records in made.items():
+            by_group = np.bincount(group, of_records)
+            first, second, *_ = (*np.sort(by_group)[::-1], 0.0, 0.0)
+            share = round((by_group.sum() - first - second) / first, 3) if first else math.inf
+            path = f"attributes.{column.name}.{figure}"
+            full = figure in losses["attributes"][column.name] and path not in losses.get("coarser", {})
             said = "all digits" if full else "fewer digits"
-            yield Line(f"attributes.{name}.{figure}: rest, of the largest", said, share, full == (share >= 1.05))
+            yield Line(f"{path}: rest, of the largest", said, share, full == (share >= 1.05))
 
 
-def _correlations(losses: dict[str, Any], before: pd.DataFrame, after: pd.DataFrame) -> list[Line]:
-    published = losses["correlation_change"]
-    pairs = np.triu_indices(before.shape[1], 1)
-    change = (after.astype(float).corr() - before.astype(float).corr()).abs().to_numpy()[pairs]
+def _correlations(losses: dict[str, Any], columns: list[Column]) -> list[Line]:
+    published, pairs = losses["correlation_change"], np.triu_indices(len(columns), 1)
+    before, after = (
+        pd.DataFrame({column.name: getattr(column, side) for column in columns}).corr() for side in ("before", "after")
+    )
+    change = (after - before).abs().to_numpy()[pairs]
     known = change[~np.isnan(change)]
     counts = {"pairs": len(known), "left_out": len(change) - len(known)}
     return [
@@ -335,24 +425,36 @@ def _correlations(losses: dict[str, Any], before: pd.DataFrame, after: pd.DataFr
     ]
 
 
-def _promises(
-    manifest: dict[str, Any], names: list[str], before: np.ndarray, after: np.ndarray, out: pd.DataFrame
-) -> Iterator[Line]:
+def _promises(column: Column, group: np.ndarray) -> Iterator[Line]:
     """A value lies between the least and the greatest of its combination; of equal values, it is that value."""
-    keys = [column["name"] for column in manifest["columns"] if column["role"] != "confidential"]
-    group = out.groupby(keys, dropna=False, sort=False).ngroup().to_numpy()
-    for j, name in enumerate(names):
-        there = ~np.isnan(before[:, j])
-        came, went = pd.Series(before[there, j]), after[there, j]
-        by_group = came.groupby(group[there])
-        least, greatest = by_group.transform("min").to_numpy(), by_group.transform("max").to_numpy()
-        outside = int(((went < least) | (went > greatest)).sum())
-        yield Line(f"{name}: records outside their group's range", 0, outside, outside == 0)
-        zeros = (least == 0) & (greatest == 0)
-        kept = int((went[zeros] == 0).sum())
-        yield Line(f"{name}: zeros of groups of zeros, kept as zeros", int(zeros.sum()), kept, kept == zeros.sum())
-        gaps = int((np.isnan(after[:, j]) != ~there).sum())
-        yield Line(f"{name}: missing values that came or went", 0, gaps, gaps == 0)
+    name, there = column.name, ~np.isnan(column.before)
+    went, by_group = column.after[there], pd.Series(column.before[there]).groupby(group[there])
+    least, greatest = by_group.transform("min").to_numpy(), by_group.transform("max").to_numpy()
+    outside = int(((went < least) | (went > greatest)).sum())
+    yield Line(f"{name}: records outside their group's range", 0, outside, outside == 0)
+    zeros = (least == 0) & (greatest == 0)
+    kept = int((went[zeros] == 0).sum())
+    yield Line(f"{name}: zeros of groups of zeros, kept as zeros", int(zeros.sum()), kept, kept == zeros.sum())
+    gaps = int((np.isnan(column.after) != ~there).sum())
+    yield Line(f"{name}: missing values that came or went", 0, gaps, gaps == 0)
+
+
+def _promises_of_category(column: Column, group: np.ndarray) -> Iterator[Line]:
+    """A category is its combination's lower median, or its most frequent: of several the rarest, then the first."""
+    there = ~np.isnan(column.before)
+    came, everywhere = pd.Series(column.before[there]), pd.Series(column.before).value_counts()
+
+    def released(own: pd.Series) -> float:
+        if column.kind == "ordinal":
+            return float(np.sort(own)[(len(own) - 1) // 2])
+        counts = own.value_counts()
+        return float(min(counts[counts == counts.max()].index, key=lambda code: (everywhere[code], code)))
+
+    expected = came.groupby(group[there]).transform(released).to_numpy()
+    others = int((expected != column.after[there]).sum())
+    yield Line(f"{column.name}: records with another category than their group's", 0, others, others == 0)
+    gaps = int((np.isnan(column.after) != ~there).sum())
+    yield Line(f"{column.name}: missing values that came or went", 0, gaps, gaps == 0)
 
 
 def paired(frame: pd.DataFrame, out: pd.DataFrame) -> pd.DataFrame:

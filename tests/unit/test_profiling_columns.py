@@ -231,11 +231,15 @@ def test_what_nobody_knows_is_taken_for_known_and_few_numbers_for_codes() -> Non
     texts = pa.table({"shirt": sizes.cast(pa.string()), "roof": rng.choice([1, 2, 9], n), "z": rng.random(n)})
     texts = texts.append_column("kids", pa.array(rng.integers(0, 5, n)))
     texts = texts.append_column("education", pa.array(rng.integers(1, 9, n)))
+    floats = {"zone": rng.choice([1.0, 2.0, 3.0], n), "dose": rng.choice([0.5, 1.0, 2.0], n)}
+    for name, values in floats.items():
+        texts = texts.append_column(name, pa.array(values, mask=rng.random(n) < 0.1))
     texts = texts.append_column("model", pa.array([f"M{value}" for value in rng.integers(0, 101, n)]))
     texts = texts.append_column("income", pa.array(rng.choice([1, 2], n)))
     proposals = {one.column.name: one for one in proposals_for(texts)}
     quasi = {name: one.kind for name, one in proposals.items() if one.role == "quasi_identifiers"}
-    assert quasi == {"shirt": "nominal", "roof": "nominal", "z": None, "kids": "number", "education": "ordinal"}
+    codes = {"shirt": "nominal", "roof": "nominal", "z": None, "kids": "number", "education": "ordinal"}
+    assert quasi == {**codes, "zone": "nominal", "dose": None}
     assert proposals["model"].role == "drop" and "recode them into fewer" in proposals["model"].reason
     assert proposals["income"].role == "confidential"
 

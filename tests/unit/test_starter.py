@@ -80,6 +80,7 @@ def test_run_unchanged_it_says_which_columns_lack_a_role(people: FileProfile, tm
 def test_accepted_proposals_are_roles_below_a_line_that_says_so(people: FileProfile, tmp_path: Path) -> None:
     text = starter(people, tmp_path, is_accepted=True)
     assert "# PROPOSED BY A PROGRAM" in text.splitlines()[2]
+    assert '("01" stays "01"): a category where it is a\n    # quasi-identifier' in text
     spec = load(tmp_path, text)
     assert spec.roles.role_of() == {
         "pid": "identifiers", "age": "quasi_identifiers", "sex": "blocking", "income": "confidential", "source": "drop",

@@ -215,6 +215,7 @@ def show_algorithms(as_json: bool) -> None:
         print(f"{info.name}: {info.summary}")
         print(f"    {info.description}")
         print(f"    groups: {info.sizes_text}")
+        print(f"    takes: {'numbers and ordinal' if info.sorts else 'numbers, ordinal and nominal'} quasi-identifiers")
         for parameter in info.parameters:
             print(f"    {parameter.name} (default {parameter.default}): {parameter.description}")
         cost = info.document()["cost"]

@@ -1,14 +1,14 @@
 """Kinds whose values are categories: collected over the whole file, looked up in it, and released as they are.
 
-A column of text, of whole numbers or of truth values. Before all values are known, ticks are numbers that tell values
-apart well enough for sketches: whole numbers themselves, else hashes.
+A column of text, of whole numbers, which floats may hold, or of truth values. Before all values are known, ticks are
+numbers that tell values apart well enough for sketches: whole numbers themselves, else hashes.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, EXAMPLES, Declaration, Kind, Rule, Ticks, Traits, Unit
-from microagg_core.data.tables.hashing import hash_rows
+from microagg_core.data.tables.hashing import hash_rows, one_array
 from microagg_core.data.tables.types import is_text
 from microagg_core.errors import DataError, SpecError
 from microagg_core.group.metrics.moments import Groups, Moments, Origin, offsets_from
@@ -29,8 +29,6 @@ EQUAL_WEIGHTS = 1e-9
 MOST_CATEGORIES = 100_000
 #: Rough ticks of what has no order have so many bits.
 _ROUGH_BITS = 20
-#: What a CSV file for spreadsheets has before a text that would be run as a formula.
-_ESCAPE = "'"
 
 
 @dataclass(frozen=True)
@@ -40,6 +38,8 @@ class CategoryKind(Kind):
     #: By code, and the records of the whole file that have each; empty before all values are known.
     categories: tuple[Any, ...] = ()
     counts: tuple[int, ...] = ()
+    #: By code, as released files have them; None: as they are.
+    written: tuple[str, ...] | None = None
 
     needs_all_values: ClassVar[bool] = True
     may_be_objects: ClassVar[bool] = True
@@ -52,8 +52,17 @@ class CategoryKind(Kind):
 
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
-        is_category = is_text(arrow_type) or pa.types.is_integer(arrow_type) or pa.types.is_boolean(arrow_type)
-        return bool(is_category) and declared.kind == cls.declared_as
+        types = pa.types
+        is_number = types.is_integer(arrow_type) or types.is_floating(arrow_type) or types.is_boolean(arrow_type)
+        return bool(is_text(arrow_type) or is_number) and declared.kind == cls.declared_as
+
+    @property
+    def holds_floats(self) -> bool:
+        return bool(pa.types.is_floating(self.source_type))
+
+    @property
+    def unusable(self) -> tuple[str, str]:
+        return "values that are no whole numbers", "correct them, or declare the column kind: number"
 
     def refuse_rule(self) -> None:
         """Stop at a rule for means."""
@@ -62,7 +71,7 @@ class CategoryKind(Kind):
 
     def more_traits(self, traits: Traits, column: pa.ChunkedArray | pa.Array, ticks: Ticks) -> Traits:
         """Count the column's values."""
-        counted = pc.value_counts(column)
+        counted = pc.value_counts(self.with_nulls(one_array(column)))
         return self.all_traits([traits, zip(*(of.to_pylist() for of in counted.flatten()), strict=True)])
 
     def all_traits(self, parts: Iterable[Traits]) -> Traits:
@@ -70,7 +79,8 @@ class CategoryKind(Kind):
         for part in parts:
             for value, count in part:
                 total[value] += count
-        del total[None]
+        if not self.null_is_category:
+            del total[None]
         if len(total) > MOST_CATEGORIES:
             raise DataError(
                 f"quasi-identifier {self.name!r} has more than {MOST_CATEGORIES:,} different values, too many for "
@@ -86,22 +96,24 @@ class CategoryKind(Kind):
         """Look values up; -1 for one that is no category."""
         if not self.categories:
             return self._rough_ticks(array)
-        codes = self._codes_of(array)
-        if is_text(array.type) and (unknown := np.flatnonzero(codes < 0)).size:
-            rest = array.take(pa.array(unknown))
-            is_escaped = pc.starts_with(rest, _ESCAPE)
-            codes[unknown] = self._codes_of(pc.if_else(is_escaped, pc.utf8_slice_codeunits(rest, 1), None))
-        return codes
+        found = pc.index_in(self.with_nulls(array), value_set=self._values)
+        return np.asarray(pc.fill_null(found, -1)).astype(np.int64)
 
-    def _codes_of(self, array: pa.Array) -> Ints:
-        return np.asarray(pc.fill_null(pc.index_in(array, value_set=self._values), -1)).astype(np.int64)
+    def with_nulls(self, array: pa.Array) -> pa.Array:
+        """Of floats NaN is missing; and the zeros of either sign are one category."""
+        if not self.holds_floats:
+            return array
+        return pc.add(pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array), pa.scalar(0.0, array.type))
 
     def _rough_ticks(self, array: pa.Array) -> Ticks:
+        if self.holds_floats:
+            numbers = np.asarray(pc.fill_null(array, 0.0)).astype(np.float64)
+            return np.where(np.isfinite(numbers) & (numbers == np.rint(numbers)), numbers, np.nan)
         hashes = hash_rows([array], len(array), seed=0)
         return (hashes >> np.uint64(64 - _ROUGH_BITS)).astype(np.int64)
 
     def finite(self, ticks: Ticks) -> Bools:
-        return ticks >= 0 if self.categories else super().finite(ticks)
+        return ticks >= 0 if self.categories else np.isfinite(ticks)
 
     def examples(self) -> pa.Array:
         if is_text(self.source_type):
@@ -111,6 +123,21 @@ class CategoryKind(Kind):
     @property
     def released_type(self) -> pa.DataType:
         return self.source_type
+
+    @property
+    def reader(self) -> Kind:
+        return self if self.written is None else replace(self, categories=self.written, written=None)
+
+    def read_from(self, released_form: Callable[[pa.Table], pa.Table]) -> CategoryKind:
+        """Look released values up as a format writes them, such as with an apostrophe before a formula."""
+        written = tuple(released_form(pa.table({"written": self._values}))["written"].to_pylist())
+        if len(set(written)) < len(written):
+            raise DataError(
+                f"quasi-identifier {self.name!r} has categories that only differ by the apostrophe that "
+                "output.csv.formulas: escape puts before some, so nobody could tell them apart; keep formulas as they "
+                "are, write parquet, or recode these categories"
+            )
+        return self if written == tuple(self._values.to_pylist()) else replace(self, written=written)
 
     @property
     def applied_rule(self) -> Rule:
@@ -131,7 +158,10 @@ class CategoryKind(Kind):
         return Unit("categories", 1.0)
 
     def shown(self, tick: float) -> str:
-        return str(self.categories[round(tick)])
+        value = self.categories[round(tick)]
+        if value is None:
+            return "(missing)"
+        return str(int(value) if self.holds_floats else value)
 
     def plain_numbers(self, ticks: Ticks, origin: Origin) -> Floats:
         return offsets_from(ticks, 0)

@@ -8,7 +8,7 @@ back to Arrow, into a file; and the gate, which knows neither groups nor plan, r
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -85,6 +85,8 @@ class Declaration:
     importance: float = 1.0
     #: What its values are below, where groups may be released as parents.
     hierarchy: Hierarchy | None = None
+    #: Whether a missing value of a nominal column is a category of its own.
+    null_is_category: bool = False
 
 
 UNDECLARED = Declaration()
@@ -111,6 +113,8 @@ class Kind(ABC):
     rule: Rule = DEFAULT_ROUNDING
     #: How many times as much as another attribute it counts in the metric.
     importance: float = 1.0
+    #: Whether no value is missing, as a null is a category of its own.
+    null_is_category: bool = False
 
     #: What a spec calls such columns.
     declared_as: ClassVar[str] = "number"
@@ -130,8 +134,6 @@ class Kind(ABC):
     is_compared: ClassVar[bool] = True
     #: The traits of no values.
     NO_TRAITS: ClassVar[Traits] = None
-    #: What values are called that cannot be computed with, and what helps.
-    unusable: ClassVar[tuple[str, str]] = ("infinite values", "correct them")
 
     @classmethod
     @abstractmethod
@@ -176,10 +178,15 @@ class Kind(ABC):
         """Tell which ticks can be computed with; a column with others is refused."""
         return np.ones(len(ticks), dtype=np.bool_)
 
+    @property
+    def unusable(self) -> tuple[str, str]:
+        """Name the values that cannot be computed with, and say what helps."""
+        return "infinite values", "correct them"
+
     def count_unusable(self, column: pa.ChunkedArray) -> int:
         """Count values of a released column that are no finite number; here NaN does not count as missing."""
-        ticks, missing = self.ticks(column)
-        return int(np.sum(~self.finite(ticks))) + int(np.sum(missing)) - int(column.null_count)
+        ticks, _ = self.ticks(column)
+        return int(np.sum(~self.finite(ticks))) + int(np.sum(missing_in(one_array(column)))) - int(column.null_count)
 
     def with_nulls(self, array: pa.Array) -> pa.Array:
         """Put a null for every missing value, as it is released."""
@@ -249,6 +256,10 @@ class Kind(ABC):
     @property
     def reader(self) -> Kind:
         """The kind that reads the released column back."""
+        return self
+
+    def read_from(self, released_form: Callable[[pa.Table], pa.Table]) -> Kind:
+        """Have :attr:`reader` read values as a format writes them."""
         return self
 
     @abstractmethod

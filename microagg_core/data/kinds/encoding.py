@@ -6,12 +6,13 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Bools, Floats, Ints
-from microagg_core.data.kinds.contract import Kind, Ticks
+from microagg_core.data.kinds.contract import UNDECLARED, Declaration, Kind, Ticks
 from microagg_core.data.kinds.nominal import NominalKind, are_numbers
 from microagg_core.data.kinds.registry import completed, unrounded_kind
 from microagg_core.data.kinds.scales import Scale
@@ -155,17 +156,25 @@ class QuasiIdentifiers:
 
     @classmethod
     def of(
-        cls, columns: Mapping[Hashable, pa.Array], *, may_be_missing: bool = False, weight: Hashable | None = None
+        cls,
+        columns: Mapping[Hashable, pa.Array],
+        *,
+        may_be_missing: bool = False,
+        weight: Hashable | None = None,
+        declared: Mapping[Hashable, Declaration] = MappingProxyType({}),
     ) -> QuasiIdentifiers:
-        """Read columns, by name; one of them may be that of survey weights."""
+        """Read columns, by name, some of which are declared; one of them may be that of survey weights."""
         kinds, ticks, missing = [], [], []
         for name, array in columns.items():
-            is_category = pa.types.is_dictionary(array.type)
+            said = declared.get(name, UNDECLARED)
+            is_category = pa.types.is_dictionary(array.type) or said.kind is not None
             array, levels = _without_dictionary(array)
+            if levels is not None and (said.kind, said.levels) in ((None, None), ("ordinal", None)):
+                said = replace(said, kind="ordinal", levels=levels)
             if name == weight:
                 kind: Kind = weight_kind(str(name), array.type)
             else:
-                kind = unrounded_kind(name, array.type, levels)
+                kind = unrounded_kind(name, array.type, said)
             if kind.needs_all_values:
                 kind = completed(kind, array)
             if isinstance(kind, NominalKind) and not is_category and are_numbers(kind.categories):
@@ -173,6 +182,8 @@ class QuasiIdentifiers:
                     f"quasi-identifier {name!r} is text, and most of its values are numbers or dates; convert it to "
                     "their type, or, if they are codes, to a category"
                 )
+            if isinstance(kind, NominalKind):
+                kind.refuse_names()
             values, gaps = kind.ticks(array)
             if kind.is_weight and (n_wrong := int(np.sum(gaps | ~kind.finite(values)))):
                 raise DataError(

@@ -14,17 +14,18 @@ the value or the parent loses less is not the gate's to say: in a class that can
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from microagg_core.arrays import Bools, Ints
 from microagg_core.data.hierarchies import Hierarchy
 from microagg_core.data.kinds.categories import EQUAL_WEIGHTS, groups_in_order
-from microagg_core.data.kinds.contract import EXAMPLES, MODE_OR_PARENT, Claim, Declaration, Ticks
+from microagg_core.data.kinds.contract import EXAMPLES, MODE_OR_PARENT, Claim, Declaration, Kind, Ticks
 from microagg_core.data.kinds.nominal import NominalKind
 from microagg_core.data.tables.types import is_text
 from microagg_core.data.trees import CodedTree
@@ -47,33 +48,41 @@ class HierarchicalKind(NominalKind):
     """
 
     hierarchy: Hierarchy = _FLAT
+    #: By code, what released values and parents are read as; None: they are as they are.
+    read_as: tuple[str | None, ...] | None = None
 
     claims: ClassVar[frozenset[Claim]] = frozenset({Claim.MODE_OR_PARENT})
     released_as: ClassVar[str] = MODE_OR_PARENT
     released_words: ClassVar[str] = "the most frequent value of the group, or the least common parent of its values"
-    unusable: ClassVar[tuple[str, str]] = ("values that are no leaves of its hierarchy", "add or correct them")
 
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
-        is_category = is_text(arrow_type) or pa.types.is_integer(arrow_type)
-        return bool(is_category) and declared.hierarchy is not None
+        is_nominal = NominalKind.takes(arrow_type, replace(declared, hierarchy=None))
+        return declared.hierarchy is not None and is_nominal and not pa.types.is_boolean(arrow_type)
 
     @classmethod
     def of(cls, declared: Declaration, arrow_type: pa.DataType) -> HierarchicalKind:
         hierarchy = declared.hierarchy or _FLAT
+        whole = pa.int64() if pa.types.is_floating(arrow_type) else arrow_type
         texts = pa.array(hierarchy.leaves, pa.string())
         try:
-            values = texts.cast(arrow_type)
+            values = texts.cast(whole)
             is_same = values.cast(pa.string()).equals(texts)  # 010 is a whole number, and no value is written so
         except pa.ArrowInvalid:
             is_same = False
         if not is_same:
             raise SpecError(
-                f"hierarchies: a leaf of {declared.name!r} is no {arrow_type}, as the column's values are; write "
-                "leaves as these are written"
+                f"hierarchies: a leaf of {declared.name!r} is no {whole}, as the column's values are; write leaves as "
+                "these are written"
             )
-        own = tuple(values.to_pylist())
-        return cls(declared.name, arrow_type, declared.rule, declared.importance, own, hierarchy=hierarchy)
+        may_lack = declared.null_is_category
+        own = (*values.cast(arrow_type).to_pylist(), *([None] if may_lack else []))
+        kind = cls(declared.name, arrow_type, declared.rule, declared.importance, may_lack, own)
+        return replace(kind, hierarchy=hierarchy)
+
+    @property
+    def unusable(self) -> tuple[str, str]:
+        return "values that are no leaves of its hierarchy", "add or correct them"
 
     @property
     def is_coded(self) -> bool:
@@ -85,7 +94,11 @@ class HierarchicalKind(NominalKind):
 
     @cached_property
     def _tree(self) -> CodedTree:
-        return CodedTree.of(self.hierarchy, list(map(str, self.categories)))
+        return CodedTree.of(self.hierarchy, self._texts)
+
+    @property
+    def _texts(self) -> list[str | None]:
+        return [None if v is None else str(int(v) if self.holds_floats else v) for v in self.categories]
 
     @property
     def released_type(self) -> pa.DataType:
@@ -96,13 +109,25 @@ class HierarchicalKind(NominalKind):
     def _values(self) -> pa.Array:
         """Values and, once all that the file has are known, parents."""
         names = map(self.hierarchy.name, self.hierarchy.parents if self.counts else ())
-        return pa.array([*map(str, self.categories), *names], self.released_type)
+        return pa.array(self.read_as or [*self._texts, *names], self.released_type)
 
-    def _codes_of(self, array: pa.Array) -> Ints:
-        return super()._codes_of(array.cast(self.released_type))
+    def _ticks_of(self, array: pa.Array) -> Ticks:
+        """Look values up; and released ones, which are text, among parents, too."""
+        if is_text(array.type) or not self.categories:
+            return super()._ticks_of(array)
+        found = pc.index_in(self.with_nulls(array), value_set=pa.array(self.categories, self.source_type))
+        return np.asarray(pc.fill_null(found, -1)).astype(np.int64)
+
+    def with_nulls(self, array: pa.Array) -> pa.Array:
+        return array if is_text(array.type) else super().with_nulls(array)
+
+    @property
+    def reader(self) -> Kind:
+        return self if self.written is None else replace(self, read_as=self.written, written=None)
 
     def shown(self, tick: float) -> str:
-        return str(self._values[round(tick)])
+        value = self._values[round(tick)].as_py()
+        return "(missing)" if value is None else str(value)
 
     def representatives(self, ticks: Ticks, groups: Groups) -> Ticks:
         mode, parent = super().representatives(ticks, groups), self._least_common(ticks, groups)

@@ -22,7 +22,7 @@ def metric_words(scale: str | None, top: str | None, zeros: str | None) -> str:
     """Say how a column counts when groups are made; ``top`` is a percentage, or whatever else limits it.
 
     >>> metric_words("rank", "99.5%", "separate")
-    'by rank; values above the quantile at 99.5% as that; zeros in groups of their own'
+    'by rank; values above the quantile at 99.5% as that; zeros in groups of their own, where k and other demands allow'
     """
     named = f"the quantile at {top}" if top and top.endswith("%") else top
     parts = (_IN_WORDS.get(scale or ""), f"values above {named} as that" if top else "", _APART if zeros else "")
@@ -30,4 +30,4 @@ def metric_words(scale: str | None, top: str | None, zeros: str | None) -> str:
 
 
 _IN_WORDS = {"log1p": "by its logarithm (log1p)", "rank": "by rank", "robust": "in interquartile ranges"}
-_APART = "zeros in groups of their own"
+_APART = "zeros in groups of their own, where k and other demands allow"

@@ -27,21 +27,26 @@ import pyarrow as pa
 
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.data.kinds.categories import EQUAL_WEIGHTS, CategoryKind, groups_in_order
-from microagg_core.data.kinds.contract import MODE, Claim, Declaration, Ticks, Traits
+from microagg_core.data.kinds.contract import MODE, Claim, Declaration, Kind, Ticks, Traits
+from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.types import is_text
+from microagg_core.errors import DataError
 from microagg_core.group.metrics.moments import Groups, Moments, Origin, moments_of, of_codes, of_counts, offsets_from
 
+#: In a column of categories more records than this share have one of their own only where it names them; but for a
+#: handful of records.
+_NAMES, _LEAST_NAMED = 0.5, 50
 #: Numbers and dates as text, whatever marks their decimals.
 _NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*([eE][+-]?[0-9]+)?|[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}.*")
 
 
-def are_numbers(values: Sequence[str]) -> bool:
+def are_numbers(values: Sequence[str | None]) -> bool:
     """Tell whether most of some texts are numbers or dates, which nobody would take for categories.
 
     >>> are_numbers(["1.5", "-2", "n/a"]), are_numbers(["2026-11-18"]), are_numbers(["1st-4th", "HS-grad"])
     (True, True, False)
     """
-    return sum(_NUMBER.fullmatch(value) is not None for value in values) > len(values) / 2
+    return sum(_NUMBER.fullmatch(value or "") is not None for value in values) > len(values) / 2
 
 
 @dataclass(frozen=True)
@@ -63,12 +68,21 @@ class NominalKind(CategoryKind):
         is_nominal = super().takes(arrow_type, declared) or (declared.kind is None and is_text(arrow_type))
         return is_nominal and declared.hierarchy is None
 
+    @classmethod
+    def of(cls, declared: Declaration, arrow_type: pa.DataType) -> Kind:
+        return replace(super().of(declared, arrow_type), null_is_category=declared.null_is_category)
+
+    def ticks(self, column: pa.ChunkedArray | pa.Array) -> tuple[Ticks, Bools]:
+        if not self.null_is_category:
+            return super().ticks(column)
+        return self._ticks_of(one_array(column)), np.zeros(len(column), dtype=np.bool_)
+
     @property
     def is_coded(self) -> bool:
         return bool(self.categories)
 
     def for_input(self, traits: Traits, moments: Moments) -> NominalKind:
-        ordered = sorted(traits, key=lambda pair: (-pair[1], pair[0]))
+        ordered = sorted(traits, key=lambda pair: (-pair[1], pair[0] is None, pair[0]))
         return replace(self, categories=tuple(v for v, _ in ordered), counts=tuple(count for _, count in ordered))
 
     def input_moments(self, traits: Traits, moments: Moments) -> Moments:
@@ -79,6 +93,17 @@ class NominalKind(CategoryKind):
 
     def released_offsets(self, ticks: Ticks, origin: Origin) -> Floats:
         return offsets_from(ticks, origin)
+
+    def refuse_names(self) -> None:
+        """Stop where most records have a category of their own: a released one would name its record.
+
+        >>> NominalKind("sex", pa.string(), categories=("m", "f"), counts=(60, 1)).refuse_names()
+        """
+        if sum(self.counts) >= _LEAST_NAMED and self.share_below(2) > _NAMES:
+            raise DataError(
+                f"quasi-identifier {self.name!r} looks like an identifier: most records have a value of their own in "
+                "it, and released ones would name them; drop it, or put its values together in fewer"
+            )
 
     def share_below(self, k: int) -> float:
         """Compute the share of records with a category that fewer than k have."""
@@ -92,6 +117,8 @@ class NominalKind(CategoryKind):
         return place
 
     def representatives(self, ticks: Ticks, groups: Groups) -> Ticks:
+        if not self.categories:  # no record has a value
+            return ticks[groups.order[groups.first]]
         group, code, count = self._counted(ticks, groups)
         first = np.flatnonzero(np.diff(group, prepend=-1))
         most = np.maximum.reduceat(count, first)
@@ -103,6 +130,8 @@ class NominalKind(CategoryKind):
 
         With weights: whether no other has more weight in it.
         """
+        if not self.categories:
+            return np.asarray(before == after, dtype=np.bool_)[groups.order]
         group, code, count = self._counted(before, groups)
         n, first = len(self.categories), np.flatnonzero(np.diff(group, prepend=-1))
         score = np.append(count * n - self._preference[code] if groups.weights is None else count, -1)

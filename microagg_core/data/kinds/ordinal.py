@@ -44,7 +44,6 @@ class OrdinalKind(CategoryKind):
     claims: ClassVar[frozenset[Claim]] = frozenset({Claim.VALUE_OF_GROUP, Claim.ORDER_KEPT, Claim.MEDIAN_OF_GROUP})
     released_as: ClassVar[str] = MEDIAN
     released_words: ClassVar[str] = "the lower median of the group"
-    unusable: ClassVar[tuple[str, str]] = ("values that are none of its levels", "name all levels, or correct them")
 
     @classmethod
     def of(cls, declared: Declaration, arrow_type: pa.DataType) -> OrdinalKind:
@@ -54,11 +53,17 @@ class OrdinalKind(CategoryKind):
                 "levels, from the lowest to the highest"
             )
         categories = _typed(declared, arrow_type)
-        return cls(declared.name, arrow_type, declared.rule, declared.importance, categories)
+        return cls(declared.name, arrow_type, declared.rule, declared.importance, categories=categories)
 
     @property
     def is_ranked(self) -> bool:
         return True
+
+    @property
+    def unusable(self) -> tuple[str, str]:
+        if not self.categories:
+            return super().unusable
+        return "values that are none of its levels", "name all levels, or correct them"
 
     def for_input(self, traits: Traits, moments: Moments) -> OrdinalKind:
         count_of = dict(traits)
@@ -71,10 +76,13 @@ class OrdinalKind(CategoryKind):
         return of_repeated(complete._scores, np.array(complete.counts, dtype=np.int64))
 
     def moments(self, ticks: Ticks) -> Moments:
-        return moments_of(self._scores[ticks] if self.categories else ticks)
+        if not self.categories:
+            return moments_of(ticks)
+        counts = np.bincount(ticks, minlength=len(self.categories))
+        return replace(moments_of(self._scores[ticks]), counts=tuple(counts.tolist()))
 
     def _rough_ticks(self, array: pa.Array) -> Ticks:
-        if is_text(array.type):
+        if is_text(array.type) or self.holds_floats:
             return super()._rough_ticks(array)
         return np.asarray(pc.fill_null(array, array.type.to_pandas_dtype()(0))).astype(np.float64)
 

@@ -61,13 +61,13 @@ def kind_of(name: Hashable, arrow_type: pa.DataType, rule: Rule = DEFAULT_ROUNDI
     return kind
 
 
-def unrounded_kind(name: Hashable, arrow_type: pa.DataType, levels: tuple[str, ...] | None = None) -> Kind:
+def unrounded_kind(name: Hashable, arrow_type: pa.DataType, declared: Declaration = UNDECLARED) -> Kind:
     """Make it as the Python functions have it: means are floats, where the kind's means can be.
 
     >>> unrounded_kind("member", pa.bool_()).released_type, unrounded_kind("born", pa.date32()).released_type
     (DataType(double), DataType(date32[day]))
     """
-    declared = Declaration(str(name), "type", None if levels is None else "ordinal", levels)
+    declared = replace(declared, name=str(name), rule="type")
     of = _kind_or_refuse(declared, arrow_type, "convert it to numbers or text, name it in blocking, or drop it")
     kind = of.of(replace(declared, rule="none") if of.has_float_means else declared, arrow_type)
     refuse_broken_claims(kind)
@@ -99,7 +99,7 @@ def _broken(of: type[Kind], arrow_type: pa.DataType) -> str:
 def completed(kind: Kind, values: pa.Array) -> Kind:
     """Complete a kind by all values of its column, which are at hand."""
     rough, missing = kind.ticks(values)
-    there = rough[~missing]
+    there = rough[~missing & kind.finite(rough)]
     traits = kind.all_traits([kind.more_traits(kind.NO_TRAITS, values, there)])
     return kind.for_input(traits, kind.input_moments(traits, kind.moments(there)))
 

@@ -129,23 +129,35 @@ class Scale:
             return np.asarray((values - self.centre) / (self.spread or math.inf))
 
 
-def log1p(values: Floats) -> Floats:
-    """Compute log(1 + x) of numbers from 0 on by the four operations alone.
+def log(values: Floats) -> Floats:
+    """Compute the logarithm of numbers above 0 by the four operations alone.
 
     The last bit decides about groups where values are tied, and that of a library's logarithm depends on the machine.
+
+    >>> log(np.array([1.0, 2.0, 100.0])).round(9).tolist()
+    [0.0, 0.693147181, 4.605170186]
+    """
+    fraction, exponent = np.frexp(values)
+    is_low = fraction < math.sqrt(0.5)
+    fraction, exponent = np.where(is_low, 2 * fraction, fraction), exponent - is_low
+    return _near_one((fraction - 1.0) / (fraction + 1.0)) + exponent * _LOG_2
+
+
+def log1p(values: Floats) -> Floats:
+    """Compute log(1 + x) of numbers from 0 on, in the same way.
 
     >>> log1p(np.array([0.0, 1.0, 99.0])).round(9).tolist()
     [0.0, 0.693147181, 4.605170186]
     """
-    fraction, exponent = np.frexp(1.0 + values)
-    is_low = fraction < math.sqrt(0.5)
-    fraction, exponent = np.where(is_low, 2 * fraction, fraction), exponent - is_low
-    is_small = values < 0.4
-    t = np.where(is_small, values / (values + 2.0), (fraction - 1.0) / (fraction + 1.0))
+    return np.where(values < 0.4, _near_one(values / (values + 2.0)), log(1.0 + values))
+
+
+def _near_one(t: Floats) -> Floats:
+    """Compute the logarithm of (1 + t) / (1 - t), for a small t."""
     square, series = t * t, np.zeros_like(t)
     for odd in range(25, 0, -2):
         series = series * square + 1.0 / odd
-    return np.asarray(2.0 * t * series + np.where(is_small, 0, exponent) * _LOG_2)
+    return np.asarray(2.0 * t * series)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from microagg_core.arrays import Bools, Floats
 from microagg_core.data.kinds.contract import EXAMPLES, Claim, Declaration, Kind, Rule, Ticks, Traits
 from microagg_core.data.kinds.floats import FloatKind
+from microagg_core.data.kinds.scales import log
 from microagg_core.errors import DataError
 from microagg_core.group.metrics.moments import Groups, Moments, Origin, float_means, moments_of, offsets_from
 
@@ -32,16 +33,17 @@ class WeightKind(FloatKind):
 
     claims: ClassVar[frozenset[Claim]] = frozenset({Claim.WITHIN_RANGE, Claim.ORDER_KEPT})
     is_weight: ClassVar[bool] = True
-    unusable: ClassVar[tuple[str, str]] = (
-        "values that are not above 0, or infinite",
-        "every record needs a weight: correct it, or leave such records out",
-    )
     is_compared: ClassVar[bool] = False
 
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         """No column by its type: the role says which it is."""
         return False
+
+    @property
+    def unusable(self) -> tuple[str, str]:
+        cure = "every record needs a weight: correct it, or leave such records out"
+        return "values that are not above 0, or infinite", cure
 
     @property
     def released_type(self) -> pa.DataType:
@@ -72,11 +74,11 @@ class WeightKind(FloatKind):
 
     def moments(self, ticks: Ticks) -> Moments:
         """Moments of the logarithms, which are what the metric counts."""
-        return moments_of(np.log(ticks))
+        return moments_of(log(ticks))
 
     def offsets(self, ticks: Ticks, origin: Origin) -> Floats:
         # What is no weight is refused, but only after it was looked at.
-        return offsets_from(np.log(np.where(self.finite(ticks), ticks, 1.0)), origin)
+        return offsets_from(log(np.where(self.finite(ticks), ticks, 1.0)), origin)
 
     def released_offsets(self, ticks: Ticks, origin: Origin) -> Floats:
         return self.offsets(ticks, origin)

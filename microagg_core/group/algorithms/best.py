@@ -65,6 +65,8 @@ def best(points: AnyPoints, k: int, *, seed: int = 0) -> tuple[Ints, tuple[Tried
     kept, least = np.zeros(n, dtype=np.int64), np.inf
     tried: list[Tried] = []
     for info in suitable(n, p, k):
+        if info.sorts and not points.are_numbers:
+            continue
         progress = Progress(f"trying {info.name}", Z)
         for parameters in _VARIANTS.get(info.name, ({},)):
             labels = info.run(points, k, seed=seed, **parameters)

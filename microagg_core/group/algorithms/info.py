@@ -236,6 +236,7 @@ class AlgorithmInfo:
             "each_attribute": self.each_attribute,
             "certified": self.certified is not None,
             "draws": self.draws,
+            "sorts": self.sorts,
             "sizes": self.sizes_text,
             "cost": {
                 **example,

@@ -23,9 +23,10 @@ INFO = AlgorithmInfo(
     description=(
         "Sorts the records by their one attribute and finds, as a shortest path, the cuts into groups of k to 2k-1 "
         "with the least sum of squares that any groups of at least k can have. Choose it whenever there is one "
-        "quasi-identifier: nothing loses less. Sums are carried in 32 digits, so that rounding decides nothing; of "
-        "equally good groups, those are made that are smallest at the end where the lowest record number stands. Time "
-        "grows with the records times k, but for sorting."
+        "quasi-identifier, a number or ordinal: nothing loses less. A nominal one has no order to sort by. Sums are "
+        "carried in 32 digits, so that rounding decides nothing; of equally good groups, those are made that are "
+        "smallest at the end where the lowest record number stands. Time grows with the records times k, but for "
+        "sorting."
     ),
     groups=groups,
     sizes_text="k to 2k-1",

@@ -28,8 +28,20 @@ class _Given(BaseModel):
 
 
 def _parts(value: Any) -> list[_Given]:
-    values = value.values() if isinstance(value, dict) else [value]
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else [value]
     return [part for part in values if isinstance(part, _Given)]
+
+
+class CategoryFigures(_Given):
+    """Shares of records that have a category, in percent of those that have one: as released, and as they came.
+
+    The share before is at most ``within`` off; both are not there where it would tell of few records.
+    """
+
+    category: str
+    share: float
+    share_before: float | None = None
+    within: float | None = None
 
 
 class AttributeFigures(_Given):
@@ -58,6 +70,9 @@ class AttributeFigures(_Given):
     generalized: float | None = None
     generality: float | None = None
     margins: float | None = None
+    #: The most frequent categories, of ordinal ones in their order; and the released share of all others together.
+    shares: tuple[CategoryFigures, ...] | None = None
+    other_shares: float | None = None
     #: Percent of the records that have a zero, and that have one of the five most frequent other values.
     zeros_before: float | None = None
     zeros: float | None = None

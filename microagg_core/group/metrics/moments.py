@@ -95,7 +95,8 @@ class Moments:
     """Count, mean and squared deviations of some values, with their range.
 
     The mean is ``origin + mean``; the sum of squared deviations is ``m2 * 4**exponent``. Codes of categories have no
-    mean, but ``counts``, of each code; their deviation is that of the corners of a simplex whose edges are 1.
+    mean, but ``counts``, of each code; their deviation is that of the corners of a simplex whose edges are 1. Ranks
+    have ``counts``, too, and the deviation of numbers.
 
     >>> of_codes(np.array([0, 1, 1]), 3) + of_codes(np.array([0]), 1)
     Moments(n=4, origin=0, mean=0.0, m2=0.0, exponent=0, least=0, greatest=2, counts=(2, 2, 0))
@@ -113,7 +114,7 @@ class Moments:
     @property
     def deviation(self) -> float:
         """Population standard deviation (divides by n)."""
-        if self.counts and self.n:
+        if self.counts and self.n and not self.m2:
             return math.sqrt((self.n**2 - sum(count**2 for count in self.counts)) / (2 * self.n**2))
         return math.ldexp(math.sqrt(self.m2 / self.n), self.exponent) if self.n and self.m2 > 0 else 0.0
 

@@ -27,7 +27,8 @@ class Means(GateCheck[tuple[Moments, ...]]):
         if file.promise.blanked is None:
             return released
         columns = zip(kinds, file.came, strict=True) if not file.is_carried else ()
-        kept = tuple(_moments(kind, came.filter(file.table[kind.name].is_valid())) for kind, came in columns)
+        there = ((kind, came, ~kind.reader.ticks(file.table[kind.name])[1]) for kind, came in columns)
+        kept = tuple(_moments(kind, came.filter(pa.array(valid))) for kind, came, valid in there)
         return released + (kept or (EMPTY,) * len(kinds))
 
     def note_input(self, batch: InputBatch, before: tuple[Moments, ...] | None) -> tuple[Moments, ...]:

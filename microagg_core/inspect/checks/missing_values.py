@@ -33,16 +33,18 @@ class MissingValues(GateCheck[Nulls]):
         (nulls, not_finite), (should_be, _) = released, expected
         names = [kind.name for kind in promise.kinds]
         blanked = dict(zip(names, promise.blanked or (0,) * len(names), strict=True))
+        categories = {kind.name for kind in promise.kinds if kind.null_is_category}
         wrong = [
             f"column {name!r} has {after} missing values instead of {should_be[name] + blanked.get(name, 0)}"
             for name, after in nulls.items()
-            if after != should_be[name] + blanked.get(name, 0)
+            if after != should_be[name] + blanked.get(name, 0) and name not in categories
         ]
         if not_finite:
             is_category = any(kind.declared_as != "number" for kind in promise.kinds)
             other = ", or no category of the input" if is_category else ""
             wrong.append(f"{not_finite} released quasi-identifiers are not finite{other}")
-        right = "no value turned missing or non-finite"
+        but = f", but for {', '.join(map(repr, sorted(categories)))}, where that is a category" if categories else ""
+        right = f"no value turned missing or non-finite{but}"
         if promise.blanked is not None:
             right = "missing values are those that came in and those that were to be blanked, and none is non-finite"
         return Check(self.name, not wrong, "; ".join(wrong) or right)

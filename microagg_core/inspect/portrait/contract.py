@@ -69,6 +69,23 @@ class Summary:
 
 
 @dataclass(frozen=True)
+class CategoryTable:
+    """Categories of one quasi-identifier over all released records: the most frequent, in order if they have one."""
+
+    column: str
+    categories: tuple[str, ...]
+    #: Records with each, as they came and as they are released.
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    #: How many others there are, and the records with one of them.
+    others: int
+    others_before: int
+    others_after: int
+    #: Half of the chance that two records, drawn with replacement, differ.
+    variation: float
+
+
+@dataclass(frozen=True)
 class Mean:
     """A released combination of two quasi-identifiers, and how many of the drawn records have it."""
 
@@ -157,6 +174,7 @@ class Portrait:
     #: What is not shown, and why, a sentence each.
     left_out: tuple[str, ...] = ()
     summaries: tuple[Summary, ...] = ()
+    categories: tuple[CategoryTable, ...] = ()
     #: What the spec's rules between columns count, by rule.
     edits: dict[str, EditCount] = field(default_factory=dict)
     weighted: WeightedTotals | None = None

@@ -197,21 +197,17 @@ def _sides(file: ReleasedFile, name: str) -> tuple[Variable, Variable]:
     names = [kind.name for kind in promise.kinds]
     came = file.came[names.index(name)] if name in names else released
     if _is_category(promise, name):
-        after = _levels(_without_parents(promise, name, released))
-        return (_levels(came) if name in names else after), after
+        if name not in names:
+            return (same := _levels(released)), same
+        kind = promise.kinds[names.index(name)]
+        ticks, missing = kind.reader.ticks(released)
+        if kind.tree is not None:  # a record that got a parent has no level
+            missing = missing | (ticks >= kind.tree.n_values)
+        return _levels(came), _levels(kind.to_arrow(ticks, missing))
     if name in names:
         return _standardized(promise, names.index(name), came, released)
     same = Variable(ShownColumn(kind_of(name, released.type)).before(released))
     return same, same
-
-
-def _without_parents(promise: Promise, name: str, released: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Take parents of a hierarchy for missing values: a record that has one has no level."""
-    for kind in promise.kinds:
-        if kind.name == name and kind.tree is not None:
-            is_parent = kind.reader.ticks(released)[0] >= kind.tree.n_values
-            return pc.if_else(pa.array(is_parent), None, released)
-    return released
 
 
 def _levels(column: pa.ChunkedArray) -> Variable:

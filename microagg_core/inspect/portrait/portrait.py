@@ -104,7 +104,7 @@ def portrait_of(
     remarks += [
         f"{kind.name!r} is in no picture, as it has no mean"
         for j, kind in enumerate(promise.kinds)
-        if j not in shown and not kind.is_weight
+        if j not in shown and not (kind.is_coded or kind.is_ranked or kind.is_weight)
     ]
     columns = [
         DrawnColumn(ShownColumn(promise.kinds[j]), np.asarray(noted.drawn[f"b{j}"]), np.asarray(noted.drawn[f"a{j}"]))

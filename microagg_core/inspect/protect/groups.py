@@ -303,12 +303,14 @@ def protected_groups(
     return outcome
 
 
-def mended_groups(points: AnyPoints, labels: Ints, k: int, demands: BlockDemands) -> Ints:
+def mended_groups(points: AnyPoints, labels: Ints, k: int, demands: BlockDemands, rows: Ints | None = None) -> Ints:
     """Exchange records of the groups that break a demand, and have those join others that still do.
 
-    For demands that few groups break: all others stay as they are. The block as one group has to hold the demands.
+    For demands that few groups break: all others stay as they are. The block as one group has to hold the demands; of
+    some ``rows`` of it that do not, groups stay as they are.
     """
-    if not demands.broken(labels).any():
+    demands = demands if rows is None else demands.taken(rows)
+    if not demands.broken(labels).any() or (rows is not None and demands.broken(0 * labels).any()):
         return labels
     n = len(points)
     if n < 2 * k:

@@ -11,6 +11,7 @@ from microagg_core.pages.operator.making import digests_section, making_section,
 from microagg_core.pages.operator.parts import PageSection
 from microagg_core.pages.operator.risks import larger_k_section, larger_k_words, risk_section
 from microagg_core.pages.operator.shapes import (
+    categories_section,
     correlations_section,
     distributions_section,
     edits_section,
@@ -24,6 +25,7 @@ from microagg_core.release.pages.document import page_template
 #: In the order in which they stand on the page; some are there only where there is something to show.
 _SECTIONS = (
     distributions_section,
+    categories_section,
     pairs_section,
     correlations_section,
     regressions_section,
@@ -38,7 +40,7 @@ _SECTIONS = (
     digests_section,
 )
 #: Sections on the records alone that the release grouped.
-_OF_GROUPED = {"distributions", "pairs", "correlations", "analyses", "edits", "loss", "weights"}
+_OF_GROUPED = {"distributions", "categories", "pairs", "correlations", "analyses", "edits", "loss", "weights"}
 #: Sentences on risk in an answer.
 _WORST = 2
 

@@ -11,8 +11,10 @@ import numpy as np
 from microagg_core.arrays import Floats
 from microagg_core.data.kinds.metric import metric_words
 from microagg_core.group.metrics.statistics import readable
+from microagg_core.inspect.portrait.categories import MOST_NAMED
 from microagg_core.inspect.portrait.contract import (
     PERCENTS,
+    CategoryTable,
     Counted,
     Distribution,
     Pair,
@@ -48,8 +50,10 @@ def moved_share(column: Distribution) -> float:
     return float(np.abs(before / before.sum() - after / after.sum()).sum() / 2)
 
 
-def distributions_section(inputs: ReportInputs) -> PageSection:
+def distributions_section(inputs: ReportInputs) -> PageSection | None:
     title, portrait = "Distributions, before and after", inputs.portrait
+    if portrait is not None and portrait.categories and not portrait.distributions and not portrait.left_out:
+        return None
     if portrait is None or not portrait.distributions:
         return PageSection("distributions", title, (_UNMEASURED, *_left_out(portrait))[-1:])
     ordered = sorted(portrait.distributions, key=lambda column: -moved_share(column))
@@ -70,6 +74,65 @@ def distributions_section(inputs: ReportInputs) -> PageSection:
         ),
         legend="areas",
     )
+
+
+def categories_section(inputs: ReportInputs) -> PageSection | None:
+    """Show how many records have which category; nothing where no quasi-identifier has any."""
+    tables = inputs.portrait.categories if inputs.portrait else ()
+    if not tables:
+        return None
+    fewest = fewest_records(inputs.manifest.k)
+    return PageSection(
+        "categories",
+        "Categories, before and after",
+        ("Records with each category, as they came and as they are released.", *_bounded_changes(inputs)),
+        tables=[_categories_table(of) for of in tables],
+        notes=(
+            "S is what groups lose: half of each group’s records, times the chance that two of these differ.",
+            f"Categories that fewer than {fewest} records had stand together, and so do those beyond the {MOST_NAMED} "
+            "most frequent.",
+        ),
+    )
+
+
+def _categories_table(of: CategoryTable) -> PageTable:
+    sums = [sum(of.before) + of.others_before, sum(of.after) + of.others_after]
+    lines = list(zip(of.categories, of.before, of.after, strict=True))
+    if of.others:
+        lines.append((f"{of.others:,} others" if lines else "all", of.others_before, of.others_after))
+    rows = [(name, *_with_shares((before, after), sums)) for name, before, after in lines]
+    return PageTable(of.column, [("category", "before", "share", "after", "share"), *rows])
+
+
+def _with_shares(counts: Sequence[int], sums: Sequence[int]) -> list[str]:
+    pairs = zip(counts, sums, strict=True)
+    return [word for n, whole in pairs for word in (f"{n:,}", percent_in_words(n / whole if whole else None))]
+
+
+def _bounded_changes(inputs: ReportInputs) -> list[str]:
+    """Hold the records whose category changed against the loss S, that of chance: at least S and at most twice S.
+
+    With survey weights they may be more: S counts records, and what has most weight in a group may be rare in it.
+    """
+    figures, words = inputs.losses, []
+    is_weighted = any(column.role == "weight" for column in inputs.manifest.columns)
+    for of in inputs.portrait.categories if inputs.portrait else ():
+        own = (figures.attributes or {}).get(of.column)
+        if own is None or own.l_sse is None or own.mismatches is None or own.rank_displacement is not None:
+            continue
+        if own.generalized:  # whoever got a parent does not count as changed
+            continue
+        if (
+            not (figures.coarser or {})
+            .keys()
+            .isdisjoint(f"attributes.{of.column}.{n}" for n in ("l_sse", "mismatches"))
+        ):
+            continue
+        n = sum(of.after) + of.others_after
+        chance, changed = own.l_sse / 100 * of.variation * n, own.mismatches / 100 * n
+        most = "" if is_weighted else f" ≤ 2 S = {2 * chance:,.0f}"
+        words.append(f"‘{of.column}’: S = {chance:,.0f} ≤ {changed:,.0f} changed{most}.")
+    return words
 
 
 def _left_out(portrait: Portrait | None) -> list[str]:

@@ -6,7 +6,7 @@ from functools import partial
 
 from microagg_core.data.kinds.metric import metric_words
 from microagg_core.group.algorithms import algorithms
-from microagg_core.group.metrics.figures import AttributeFigures, CorrelationChange, Figures
+from microagg_core.group.metrics.figures import AttributeFigures, CategoryFigures, CorrelationChange, Figures
 from microagg_core.group.metrics.statistics import readable
 from microagg_core.release.manifest import ColumnEntry, EditEntry, Manifest
 from microagg_core.release.pages.document import (
@@ -99,6 +99,8 @@ def _details(manifest: Manifest, *, several: bool) -> list[Text]:
         not_coded = " Released values are means of values all the same: none is top-coded." if of.top else ""
         words = f" counted when groups were made: {metric_words(of.scale, of.top, of.zeros)}.{not_coded}"
         said.append(("How ", Name(name), words))
+    if with_missing := tuple(c for c in in_role(manifest, "quasi_identifier") if c.missing):
+        said.append(("A missing value of ", *names(with_missing), " is a category like any other."))
     if manifest.missing == "separate":
         said.append(("A missing value stays missing; records that lack the same columns were grouped together.",))
     elif manifest.missing == "blank":
@@ -479,7 +481,7 @@ def losses_section(manifest: Manifest) -> Section:
     if losses.correlation_change is not None:
         blocks.append(paragraph(*correlation_sentence(manifest, losses.correlation_change)))
     if losses.attributes:
-        blocks += [*_by_column(manifest, losses), *_of_values(losses)]
+        blocks += [*_by_column(manifest, losses), *_of_categories(losses), *_of_values(losses)]
     return Section("loss", "What was lost", (*blocks, *_untold(losses)))
 
 
@@ -606,6 +608,33 @@ _COUNTED = " All of this counts records, whatever their weights."
 def _figure(losses: Figures, column: str, name: str, unit: str = "") -> str:
     value = getattr((losses.attributes or {})[column], name)
     return NOT_PUBLISHED if value is None else f"{value:.6g}{unit}{_within(losses, column, name)}"
+
+
+def _of_categories(losses: Figures) -> list[Block]:
+    """Make a table of the shares of categories for each column that has some; nothing in manifests that lack them."""
+    tables: list[Block] = []
+    for name, of in (losses.attributes or {}).items():
+        rows: list[tuple[Text, ...]] = [
+            ((Name(category.category),), (Share(category.share, f"{category.share:.6g} %"),), (_came(category),))
+            for category in of.shares or ()
+        ]
+        if of.other_shares:
+            rows.append((("others",), (Share(of.other_shares, f"{of.other_shares:.6g} %"),), ("-",)))
+        if rows:
+            head = ("category", "share of records, released", "in the source")
+            tables.append(Rows(f"Categories of {name}", head, tuple(rows), frozenset({2})))
+    return tables
+
+
+def _came(of: CategoryFigures) -> str:
+    """Say what share a category had, as far as it is told.
+
+    >>> _came(CategoryFigures(category="a", share=12.0, share_before=11.5, within=0.5))
+    '11.5 % (within 0.5)'
+    """
+    if of.share_before is None:
+        return NOT_PUBLISHED
+    return f"{of.share_before:.6g} %" + (f" (within {readable(of.within)})" if of.within else "")
 
 
 def _of_values(losses: Figures) -> list[Block]:

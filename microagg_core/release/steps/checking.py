@@ -53,10 +53,11 @@ PROTECTION = JsonOutput("protection", dict[str, dict[str, float | None]])
 
 def promise_of(planned: Planned, distributions: tuple[Distribution | None, ...] = ()) -> Promise:
     """Gather what the release has to keep; ``distributions`` are those of confidential columns, once counted."""
-    context, survey = planned.context, planned.survey
+    context, survey, of_values = planned.context, planned.survey, planned.encoding.of_values
+    form = released_format(context.spec.output)
     return Promise(
         schema=context.schema,
-        encoding=planned.encoding.of_values,
+        encoding=replace(of_values, kinds=tuple(kind.read_from(form.released_form) for kind in of_values.kinds)),
         k=context.spec.k,
         rows=survey.arrivals,
         withheld=planned.outline.withheld_rows,

@@ -28,6 +28,7 @@ from microagg_core.group.metrics.statistics import LossStatistics, losses_of, si
 from microagg_core.inspect.checks.edits import Edits
 from microagg_core.inspect.checks.weights import Weights
 from microagg_core.inspect.gate import Inspected, measures
+from microagg_core.inspect.portrait.categories import category_tables
 from microagg_core.inspect.portrait.contract import Portrait, WeightedTotals
 from microagg_core.inspect.portrait.portrait import Portraying, fewest_records, portrait_of
 from microagg_core.inspect.published import (
@@ -36,6 +37,7 @@ from microagg_core.inspect.published import (
     figures_of_night,
     published_figures,
     to_digits,
+    with_categories,
     with_summaries,
 )
 from microagg_core.inspect.risk.labels import Labels
@@ -43,6 +45,7 @@ from microagg_core.release.planned import Planned
 from microagg_core.release.step import Pieces
 from microagg_core.release.steps.anonymize import BLOCK_LINES, LOSSES
 from microagg_core.release.steps.checking import CarriedFiles, moments_of_released, promise_of
+from microagg_core.release.steps.demands import needs_protection
 
 #: Of the document of risk; 1 and 2: counts of groups, as the algorithm made them.
 RISK_FORMAT_VERSION = 3
@@ -98,12 +101,15 @@ def measure_release(
     released = moments_of_released(files.arrivals, len(kinds))
     moments = list(zip(came, released, strict=True))
     weighed = files.arrivals.by_key.get(Weights().key) if planned.context.schema.weight is not None else None
-    proved = proved_figures(statistics, blocks)
-    figures = published_figures(statistics, n_groups, kinds, moments, proved, weighed)
+    proved, fewest = proved_figures(statistics, blocks), fewest_records(spec.k)
+    figures = published_figures(statistics, n_groups, kinds, moments, proved, fewest, weighed)
     portrait, troubles = _portrait(planned, files, carried, statistics)
     if carried is None or not carried.rows:
-        figures = with_summaries(figures, portrait, spec.k, fewest_records(spec.k))
-    return Measured(of_file(figures), risk, blocks, portrait, (*troubles, *_joined_zeros(blocks, spec.k)))
+        figures = with_summaries(figures, portrait, spec.k, fewest)
+        figures = with_categories(figures, kinds, moments, spec.k, fewest)
+    portrait = replace(portrait, categories=tuple(category_tables(kinds, moments, fewest)))
+    joined = _joined_zeros(blocks, spec.k, asks_more=needs_protection(planned.context))
+    return Measured(of_file(figures), risk, blocks, portrait, (*troubles, *joined))
 
 
 def combine_risk(planned: Planned, files: Inspected) -> Risk:
@@ -164,12 +170,13 @@ def _weighted_totals(planned: Planned, files: Inspected) -> WeightedTotals | Non
     return WeightedTotals(weight, totals, weighed.farthest, weighed.largest_share, loss)
 
 
-def _joined_zeros(blocks: pa.Table, k: int) -> list[str]:
+def _joined_zeros(blocks: pa.Table, k: int, *, asks_more: bool) -> list[str]:
     """Say how many zeros that were to be grouped apart are in groups with other values."""
     counts = {name: int(np.asarray(blocks[name]).sum()) for name in blocks.column_names if ZEROS_JOINED in name}
+    more = ", or groups would not hold what is asked of them besides k" if asks_more else ""
     return [
         f"{count:,} zeros of {name.removeprefix(ZEROS_JOINED)!r} are grouped with other values, as fewer than k={k} "
-        "records of their block have a zero there, or have none, among those alike in the columns before"
+        f"records of their block have a zero there, or have none, among those alike in the columns before{more}"
         for name, count in counts.items()
         if count
     ]

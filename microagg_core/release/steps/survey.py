@@ -25,7 +25,7 @@ from microagg_core.blocks.strata import HEAVIEST, ROWS, WEIGHT
 from microagg_core.data.formats.writing import released_format
 from microagg_core.data.kinds.contract import Claim, Kind, Ticks, Traits
 from microagg_core.data.kinds.encoding import Encoding
-from microagg_core.data.kinds.nominal import are_numbers
+from microagg_core.data.kinds.nominal import NominalKind, are_numbers
 from microagg_core.data.kinds.scales import NO_COUNTS, ColumnCounts, Scale
 from microagg_core.data.tables.hashing import hash_rows, one_array, sum_of
 from microagg_core.data.tables.ordering import as_key
@@ -423,6 +423,11 @@ def combine_survey(spec: ReleaseSpec, surveyed: Pieces, context: Context) -> Sur
         kind.input_moments(traits[j], merge_all(from_plain(Moments, p["moments"][j]) for p in parts if p["arrivals"]))
         for j, kind in enumerate(context.kinds)
     )
+    for kind, values, of in zip(context.kinds, traits, moments, strict=True):
+        complete = kind.for_input(values, of)
+        complete.read_from(released_format(spec.output).released_form)
+        if isinstance(complete, NominalKind) and arrivals == rows:  # the arrivals of a night may be few
+            complete.refuse_names()
     gathered, n_columns = None, len(context.schema.confidential)
     if n_columns:
         gathered = Gathered.of_parts(n_columns, lambda i: _written(surveyed, CONFIDENTIAL, i, filled))

@@ -296,8 +296,8 @@ def _dialect_lines(dialect: CsvInput) -> str:
         f"    encoding: {quoted(dialect.encoding)}",
         f"    decimal_mark: {json.dumps(dialect.decimal_mark)}",
         f"    null_words: [{', '.join(map(json.dumps, dialect.null_words))}]    # missing, in columns with a type",
-        '    # A column without a type here is text, kept to the byte ("01" stays "01"). Quasi-identifiers must be',
-        "    # numbers or dates, so declare theirs.",
+        '    # A column without a type here is text, kept to the byte ("01" stays "01"): a category where it is a',
+        "    # quasi-identifier, and an empty cell is one too. Declare the types of numbers and dates.",
     ]
     types = [f"      {quoted(name)}: {kind}" for name, kind in dialect.types.items()]
     return "\n".join([*lines, *(["    types:", *types] if types else ["    # types:", "    #   a_column: int64"]), ""])
