@@ -41,7 +41,7 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class Blanked:
-    """What patterns of missing values become, under the same blocking values."""
+    """Outcome of blanking for the patterns of missing values under the same blocking values."""
 
     #: The released pattern of each pattern, by its place; and the released patterns, of which two may be equal.
     released: Mapping[int, int]

@@ -81,7 +81,7 @@ class PartitionBlocks:
 
     @property
     def patterns(self) -> UInt64s | None:
-        """What the records of each block lack as they are released; None where that is what they lacked before."""
+        """List what the records of each block lack as they are released; None where that is what they lacked before."""
         return np.asarray(self.table[PATTERN]) if PATTERN in self.table.column_names else None
 
     @property

@@ -267,7 +267,7 @@ class _Drawing:
         return {move.target: move for move in self._strata.moves}
 
     def _pattern(self, stratum: int) -> int | None:
-        """What the records of a stratum are released without; None where that is what they lack."""
+        """List what the records of a stratum are released without; None where that is what they lack."""
         return None if self._strata.blanked_cells is None else int(self._strata.pattern[stratum])
 
     def _some_blocks(self, setting: Setting, most: int) -> _Sized:

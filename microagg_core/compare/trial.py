@@ -75,7 +75,7 @@ class ColumnExpected:
 
 @dataclass(frozen=True)
 class CostOfWeights:
-    """What it costs that no record has more than half of the weight of its group.
+    """Cost of the rule that no record has more than half of the weight of its group.
 
     Of the weighted variance of quasi-identifiers the loss in percent, with the rule and without; and of groups that are
     made without it, the share that would break it.

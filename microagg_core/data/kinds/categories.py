@@ -100,7 +100,7 @@ class CategoryKind(Kind):
         return np.asarray(pc.fill_null(found, -1)).astype(np.int64)
 
     def with_nulls(self, array: pa.Array) -> pa.Array:
-        """Of floats NaN is missing; and the zeros of either sign are one category."""
+        """Take NaN for missing, and zeros of either sign for one category."""
         if not self.holds_floats:
             return array
         return pc.add(pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array), pa.scalar(0.0, array.type))

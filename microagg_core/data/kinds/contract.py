@@ -277,7 +277,7 @@ class Kind(ABC):
 
     @property
     def ticks_of_value(self) -> float:
-        """How many ticks of the input make a unit; those of a release may be others."""
+        """Count the ticks of the input that make a unit; those of a release may be others."""
         return type(self)(self.name, self.source_type).unit.ticks
 
     @abstractmethod

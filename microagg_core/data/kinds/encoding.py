@@ -102,13 +102,13 @@ class Encoding:
 
     @cached_property
     def categories(self) -> Categories | None:
-        """Which attributes are no numbers, for losses; None where all are."""
+        """Say which attributes are no numbers, for losses; None where all are."""
         coded, ranked = (np.array(of) for of in zip(*((k.is_coded, k.is_ranked) for k in self.kinds), strict=True))
         return Categories(coded, ranked, self.costs, self.shares) if (coded | ranked).any() else None
 
     @property
     def costs(self) -> Floats:
-        """What a mismatch costs in the metric; 0 of numbers, and where all have one category."""
+        """Cost of a mismatch in the metric; 0 of numbers, and where all have one category."""
         columns = zip(self.kinds, self.deviations, strict=True)
         return np.array([kind.importance / d**2 if kind.is_coded and d > 0 else 0.0 for kind, d in columns])
 
