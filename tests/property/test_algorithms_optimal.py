@@ -98,7 +98,7 @@ def test_of_mirrored_records_the_first_cut_comes_first(seed: int) -> None:
 
 def test_the_optimum_printed_for_eleven_companies() -> None:
     """Example 2 of the mu-Approx paper, which prints 7.484 (cut off: it is 7.48479) and these groups."""
-    X = standardize(np.loadtxt(COMPANIES, delimiter=",", skiprows=1, usecols=(1, 2)))
+    X = standardize(np.loadtxt(COMPANIES, delimiter=",", skiprows=1, usecols=(2, 3)))
     labels = partition(X, 3, "exhaustive")
     groups = {tuple((np.flatnonzero(labels == label) + 1).tolist()) for label in range(3)}
     assert groups == {(1, 2, 3, 10), (4, 5, 9), (6, 7, 8, 11)}

@@ -20,10 +20,11 @@ from microagg_core.data.kinds.nominal import NominalKind
 from microagg_core.data.kinds.registry import broken_claim, completed, kind_of
 from microagg_core.errors import DataError
 from microagg_core.group.algorithms import algorithms
-from microagg_core.group.metrics.moments import Groups, float_means, whole_means
+from microagg_core.group.metrics.moments import MOST_OF_WEIGHT, Groups, float_means, whole_means
 from microagg_core.group.points import Points
 from microagg_core.inspect.demand import Demand
 from microagg_core.inspect.distributions import Distribution, codes_of
+from microagg_core.inspect.protect import rules
 from microagg_core.inspect.protect.groups import BlockDemands, block_demands, mended_groups, protected_groups
 from twins.naive import weighted_means, weighted_median, weighted_mode
 
@@ -217,3 +218,7 @@ def test_what_reaches_k_is_not_dominated(drawn: list[tuple[int, int, int, float]
     merged = of_keys.of_strata(stratum, len(depth))
     assert merged.rows.sum() == rows.sum()
     assert not merged.too_small(3).any() or len(depth) == 1
+
+
+def test_kernels_know_the_same_limit() -> None:
+    assert rules.MOST_OF_WEIGHT == MOST_OF_WEIGHT

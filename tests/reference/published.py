@@ -120,7 +120,7 @@ def dataset(name: str) -> np.ndarray:
     """A reference data set, standardized; of the companies two attributes."""
     if name == "sme":
         companies = PROJECT / "deploy" / "examples" / "sme" / "companies.csv"
-        return standardize(np.loadtxt(companies, delimiter=",", skiprows=1, usecols=(1, 2)))
+        return standardize(np.loadtxt(companies, delimiter=",", skiprows=1, usecols=(2, 3)))
     return standardize(np.loadtxt(DATA / f"{name}.csv", delimiter=",", skiprows=1))
 
 

@@ -232,6 +232,8 @@ class Column:
     after: np.ndarray
     points: np.ndarray
     centres: np.ndarray
+    #: Of categories, the code or midrank of each.
+    values: dict[str, float] = field(default_factory=dict)
 
     @property
     def squares(self) -> np.ndarray:
@@ -264,7 +266,8 @@ def column_of(file: RealFile, name: str, came: pd.Series, out: pd.Series, group:
         points = np.where(there[:, None], corners[np.nan_to_num(codes).astype(int)], 0.0)
     # All of a group have a value, or none.
     centres = pd.DataFrame(points).groupby(group).transform("mean").to_numpy()
-    return Column(name, "ordinal" if name in file.ordinal else "nominal", before, after, points, centres)
+    values = dict(zip(map(str, levels), ranks.tolist() if name in file.ordinal else range(len(levels)), strict=True))
+    return Column(name, "ordinal" if name in file.ordinal else "nominal", before, after, points, centres, values)
 
 
 def recompute(file: RealFile, manifest: dict[str, Any], came: pd.DataFrame, out: pd.DataFrame) -> list[Line]:
@@ -367,8 +370,17 @@ def _category(losses: dict[str, Any], column: Column) -> list[Line]:
         shares = [pd.Series(of).value_counts(normalize=True) for of in (before, after)]
         figures["margins"] = 50 * shares[0].sub(shares[1], fill_value=0).abs().sum()
         figures["categories"], figures["categories_kept"] = (len(of) for of in shares)
+    told = published["shares"]
+    own = [100 * (after == column.values[of["category"]]).mean() for of in told]
+    figures["other_shares"] = 100 * (~np.isin(after, [column.values[of["category"]] for of in told])).mean()
     unit = Line(f"attributes.{name}.unit", published["unit"], "categories", published["unit"] == "categories")
-    return [unit, *(as_published(losses, f"attributes.{name}.{figure}", value) for figure, value in figures.items())]
+    lines = [as_published(losses, f"attributes.{name}.{figure}", value, 1e-9) for figure, value in figures.items()]
+    came = [100 * (before == column.values[of["category"]]).mean() for of in told]
+    near = [
+        six(share) == of["share"] and abs(of.get("share_before", was) - was) <= of.get("within", 0) + 1e-9
+        for of, share, was in zip(told, own, came, strict=True)
+    ]
+    return [unit, *lines, Line(f"attributes.{name}.shares", told, list(zip(own, came, strict=True)), all(near))]
 
 
 def _values(losses: dict[str, Any], k: int, column: Column) -> Iterator[Line]:

@@ -10,11 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from microagg_core.arrays import Floats, Ints
-from microagg_core.group.metrics.moments import MOST_OF_WEIGHT
 from microagg_core.kernels.machine_code.jit import jit, uncounted
 
 #: What is asked of distances from the whole: nothing, or that of names, or that of values with an order.
 UNBOUND, NAMES, ORDERED = 0, 1, 2
+#: As :mod:`microagg_core.group.metrics.moments` has it; compiled code sees no other room.
+MOST_OF_WEIGHT = 0.5 * (1.0 + 5e-10)
 #: For groups of up to so many records it is known beforehand where the whole's share passes theirs.
 FEW = 64
 #: Longer lists are sorted with gaps first.
