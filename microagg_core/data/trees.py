@@ -44,7 +44,7 @@ class CodedTree:
 
     @cached_property
     def generality(self) -> Floats:
-        """How much less a code tells than a value: 0 of a value, 1 of the root."""
+        """Compute how much less a code tells than a value: 0 of a value, 1 of the root."""
         return (self.leaves - 1) / max(int(self.leaves.max()) - 1, 1)
 
     @cached_property

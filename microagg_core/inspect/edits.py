@@ -45,7 +45,7 @@ class RuleCount:
 
 @dataclass(frozen=True)
 class EditCount:
-    """What a rule counts of records as they came, and of the same as they are released."""
+    """Counts of a rule, of records as they came and of the same as they are released."""
 
     before: RuleCount = RuleCount()
     after: RuleCount = RuleCount()

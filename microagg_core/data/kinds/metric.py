@@ -1,4 +1,4 @@
-"""How a quasi-identifier counts when groups are made, as a spec declares it."""
+"""Metric of a quasi-identifier when groups are made, as a spec declares it."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from microagg_core.group.metrics.moments import Groups, Moments, Origin, moments
 
 @dataclass(frozen=True)
 class OrdinalKind(CategoryKind):
-    """What the spec declares ordinal: by levels, or whole numbers and truth values by value.
+    """Columns that the spec declares ordinal: by levels, or whole numbers and truth values by value.
 
     >>> kind = OrdinalKind("size", pa.string(), categories=("S", "M", "L"), counts=(1, 4, 2))
     >>> kind.offsets(np.array([0, 1, 2]), 0).tolist()

@@ -31,7 +31,7 @@ _LEAST = np.int64(-(2**63))
 
 @dataclass(frozen=True, eq=False)
 class ColumnCounts:
-    """How many records have each value of a column; ``keys`` ascend as values do, without their last ``shift`` bits.
+    """Records of each value of a column; ``keys`` ascend as values do, without their last ``shift`` bits.
 
     >>> (ColumnCounts.of(np.array([2.0, -1.0])) + ColumnCounts.of(np.array([2.0]))).values.tolist()
     [-1.0, 2.0]

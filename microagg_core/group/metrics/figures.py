@@ -84,7 +84,7 @@ class AttributeFigures(_Given):
 
 
 class WeightedFigures(_Given):
-    """What survey weights make of it: the share of the weighted variance that is lost, in percent; released means."""
+    """Weighted figures: the share of the weighted variance that is lost, in percent; released means."""
 
     l_sse: float | None = None
     means: dict[str, float | str] | None = None

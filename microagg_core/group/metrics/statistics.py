@@ -96,7 +96,7 @@ def _complete(values: Floats, counts: Ints, there: Ints) -> PairMoments:
 
 @dataclass(frozen=True)
 class Categories:
-    """Which attributes are no numbers: codes of categories, and ranks, whose groups have a mean that nobody releases.
+    """Attributes that are no numbers: codes of categories, and ranks, whose groups have a mean that nobody releases.
 
     A group's squares of such an attribute are about its centre: of ranks their mean; of codes the mean of the corners
     of a simplex, on whose scale two codes that differ are ``costs`` apart, squared. The ``shares`` of a code are those
@@ -299,7 +299,7 @@ def _with_categories(
 
 
 def _largest(sums: Floats) -> Floats:
-    """Of sums over groups, a row each, the total, the largest and the second-largest."""
+    """Find the total, the largest and the second-largest of sums over groups, a row each."""
     padded = np.partition(np.vstack([sums, np.zeros((2, sums.shape[1]))]), -2, axis=0)
     return np.stack([sums.sum(axis=0), padded[-1], padded[-2]])
 
