@@ -46,6 +46,7 @@ from microagg_core.series.survivors import (
     FateCounts,
     RecalledPart,
 )
+from microagg_core.series.together import BRING, PUT_TOGETHER, UNITS_FOUND, refuse_units
 from microagg_core.series.tonight import Tonight, begin_night, refuse_overlap
 from microagg_core.series.traces import BUNDLES, COUNT_TRACES, RANGE_NOTES, TRACE, TRACE_NOTES
 from microagg_core.series.verdict import night_checks
@@ -79,6 +80,8 @@ def identify(release: Release) -> None:
     release.know(NIGHT, night)
     release.know(NIGHT_KEY, tonight.key)
     release.counts |= {"range of units": night.n_ranges, "range of atoms": night.n_atom_ranges}
+    if release.spec.several is not None:
+        _bring_together(release)
     release.do(IDENTIFY)
     tonight.n_units = sum(receipt.rows for receipt in release.do(MATCH))
     tonight.matched = sum(release.written(MATCHED).read_all(MATCHED), MatchCounts())
@@ -90,6 +93,14 @@ def identify(release: Release) -> None:
     release.hold_until = until
     if night.n_carried:
         _decide(release, tonight)
+
+
+def _bring_together(release: Release) -> None:
+    release.do(BRING)
+    release.do(PUT_TOGETHER)
+    found = refuse_units(release.spec, release.written(UNITS_FOUND))
+    release.drop_slices(BRING)
+    release.progress.say(f"{found.rows} records of {found.units} units brought together")
 
 
 def refuse_overlaps(release: Release) -> None:

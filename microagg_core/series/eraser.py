@@ -125,7 +125,7 @@ def forget(
             "unit: no columns name a unit, so nobody can be found in the releases; a row cannot be forgotten"
         )
     ledger, output = ledger_of(spec), Store(spec.output.url, dict(spec.output.storage_options))
-    table = read_unit_list(units_path, spec.unit)
+    table = read_unit_list(units_path, spec.unit_columns)
     head, work = ledger.head(), work_store(spec)
     pending = head is not None and head.kind == "erasure" and not ledger.is_published(head.night)
     if head is not None and pending and is_under_way(Run(work, erasure_key(head.night))):
@@ -143,7 +143,7 @@ def forget(
             head = taken_back(ledger, output, head, work, only_tell=not yes)
     if head is None:
         return ErasureReport(spec.name, table.num_rows, removed_files=removed)
-    listed = units_of([table[name] for name in spec.unit], key, head.frozen.unit_form)
+    listed = units_of([table[name] for name in spec.unit_columns], key, head.frozen.unit_form)
     decoys = spec.series is not None and spec.series.leavers == "decoys"
     erasure = decide_erasure(ledger, output, head, listed, decoys)
     is_done = yes and len(erasure.forgotten) > 0

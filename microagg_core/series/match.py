@@ -20,11 +20,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Bytes, Ints, UInt64s
-from microagg_core.data.formats.reading import read_part
 from microagg_core.data.tables.slices import RECORD
 from microagg_core.errors import GateError
 from microagg_core.release.context import CONTEXT
-from microagg_core.release.records import MARKS, TAKES_PART
+from microagg_core.release.records import MARKS, MEMBERS, PLACE, TAKES_PART, TOGETHER, rows_of_part
 from microagg_core.release.records import WAITED as HAS_WAITED
 from microagg_core.release.step import JsonOutput, Rows, Scatter, Step, TableOutput, Work
 from microagg_core.release.steps.units import count_repeated
@@ -103,15 +102,19 @@ def identify_part(work: Work) -> int:
     is_later = night.state is not None
     confidential = [c.name for c in context.schema.confidential] if is_later else []
     names = tuple(dict.fromkeys((*night.unit, *confidential)))
+    is_together = context.spec.several is not None
     scatter, rows = Scatter(work, IDENTIFIED), 0
-    for table in read_part(context.parts[work.number], context.spec.input, names):
-        units = units_of([table[name] for name in night.unit], key, night.unit_form)
-        columns = {RECORD: pa.array(np.arange(rows, rows + table.num_rows)), **as_columns(units, "u")}
+    for table, members in rows_of_part(work, context, work.number, tuple(confidential) if is_together else names):
+        if members is None:
+            units = units_of([table[name] for name in night.unit], key, night.unit_form)
+        else:
+            units = pairs_of(members, "u")
+        columns = {RECORD: pa.array(np.arange(rows, rows + len(units))), **as_columns(units, "u")}
         if is_later:
             columns |= confidential_digests(context, night, key, table)
             columns |= {name: pa.array(bits) for name, bits in _bits_of(np.asarray(columns.pop("row"))).items()}
         scatter.add(pa.table(columns), range_of(units[:, 0], night.n_ranges))
-        rows += table.num_rows
+        rows += len(units)
     scatter.flush()
     return rows
 
@@ -123,6 +126,7 @@ IDENTIFY = Step(
     does=identify_part,
     reads_input=True,
     knows=(CONTEXT, NIGHT, NIGHT_KEY),
+    same=(TOGETHER, MEMBERS),
     sends=(IDENTIFIED,),
 )
 
@@ -288,12 +292,28 @@ def mark_part(work: Work) -> int:
     marks = gather(work, MARKS_OF_RANGE, columns, pa.field(UNIT_RANGE, pa.uint16()))
     marks = marks.take(pa.array(np.argsort(np.asarray(marks[RECORD]), kind="stable")))
     if night.hides:
-        work.write(MARKS, marks_of(np.asarray(marks[CODE])))
+        codes = np.asarray(marks[CODE])
+        if work.has(MEMBERS):
+            codes = without_late_rows(codes, np.concatenate([np.asarray(of[PLACE]) for of in work.read_all(MEMBERS)]))
+        work.write(MARKS, marks_of(codes))
     if night.n_carried:
         atoms = np.asarray(marks[ATOM])
         work.write(ATOMS, pa.table({ATOM: atoms.astype(np.min_scalar_type(int(atoms.max(initial=0))))}))
     work.write(UNIT_RANGES, marks.select([UNIT_RANGE]))
     return int(marks.num_rows)
+
+
+def without_late_rows(codes: Bytes, place: Ints) -> Bytes:
+    """Close the new rows of units that were released before: a row more would tell them from all who share theirs.
+
+    ``place`` is that of each row within its unit.
+
+    >>> without_late_rows(np.array([SURVIVOR, ARRIVAL, ARRIVAL, ARRIVAL]), np.array([0, 1, 0, 1])).tolist()
+    [1, 2, 0, 0]
+    """
+    unit = np.cumsum(place == 0) - 1
+    is_known = np.bincount(unit, ~take_part(codes)) > 0
+    return np.where(take_part(codes) & is_known[unit], CLOSED, codes).astype(codes.dtype)
 
 
 def marks_of(codes: NDArray[Any]) -> pa.Table:
@@ -307,6 +327,7 @@ MARK = Step(
     per="part",
     does=mark_part,
     knows=(NIGHT, NIGHT_KEY),
+    same=(MEMBERS,),
     receives=(MARKS_OF_RANGE,),
     writes=(MARKS, ATOMS, UNIT_RANGES),
 )
@@ -399,12 +420,12 @@ def likeness_of(ranges: Sequence[pa.Table], released: int, alone: int, greatest:
 
 def refuse_renamed(spec: ReleaseSpec, likeness: Likeness) -> str:
     """Stop where most arrivals, and k at least, look like people under other ids; warn where more do than by chance."""
-    is_meant = spec.unit != "row" and set(spec.acknowledge.equal_arrivals).issuperset(spec.unit)
+    is_meant = bool(spec.unit_columns) and set(spec.acknowledge.equal_arrivals).issuperset(spec.unit_columns)
     if is_meant or not likeness.is_told:
         return ""
     if likeness.alike < spec.k or not likeness.is_mostly:
         return likeness.sentence()
     raise GateError(
         f"{likeness.sentence()}; bring every unit under the id that it had, or, if these are others, list "
-        f"{', '.join(spec.unit)} under acknowledge.equal_arrivals"
+        f"{', '.join(spec.unit_columns)} under acknowledge.equal_arrivals"
     )
