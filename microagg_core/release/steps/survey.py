@@ -122,6 +122,9 @@ class Survey:
     scales: tuple[Scale | None, ...]
     #: Places of those whose zeros are grouped apart.
     zeros_apart: tuple[int, ...]
+    #: Where units have several rows, those beyond the most that are released of a unit, and the units that have such.
+    left_out: int = 0
+    cut_units: int = 0
 
     @property
     def rows(self) -> int:
