@@ -18,7 +18,7 @@ from microagg_core.group.metrics.statistics import significant
 from microagg_core.release.pages.promises import pooling_words
 from microagg_core.release.pages.words import TEXT_TYPES
 from microagg_core.release.planned import Planned
-from microagg_core.release.planning import codes_questions, task_bytes
+from microagg_core.release.planning import codes_questions, most_shared_rows, task_bytes
 from microagg_core.release.sizing.forecast import Forecast
 from microagg_core.release.steps.survey import Dominated
 from microagg_core.spec.release import ReleaseSpec
@@ -137,11 +137,14 @@ class PlanReport:
     joined_values: dict[str, int] = field(default_factory=dict)
     #: Records in blocks that are pieces of what lies under one label.
     split_rows: int = 0
+    #: Whether units have several rows, so that those of a key have equally many.
+    several: bool = False
     #: Of quasi-identifiers that are missing, where cells are blanked: how often one is, and how many are blanked.
     blanked: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def sentence(self) -> str:
-        parts = [f"{self.keys} blocking keys make {self.blocks} blocks in {self.partitions} partitions"]
+        by_rows = ", each with units of equally many rows," if self.several else ""
+        parts = [f"{self.keys} blocking keys{by_rows} make {self.blocks} blocks in {self.partitions} partitions"]
         if self.undersized_keys:
             parts.append(f"{self.undersized_keys} keys below k")
         if self.merged_blocks:
@@ -186,8 +189,12 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
     return PlanReport(
         records=planned.survey.arrivals,
         withheld=strata.suppressed_rows,
-        added=strata.added_rows,
-        withheld_words=_withheld_words([kind.name for kind in planned.context.kinds], spec.k, strata),
+        added=strata.added_rows if spec.several is None else strata.suppressed_rows - _rows_of_few(strata),
+        withheld_words=(
+            _withheld_words([kind.name for kind in planned.context.kinds], spec.k, strata)
+            if spec.several is None
+            else _withheld_units(spec.k, strata)
+        ),
         held=strata.held_rows,
         keys=len(strata.key_hashes),
         undersized_keys=strata.undersized_keys,
@@ -216,6 +223,7 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
         joined_values=joined_values([column.name for column in planned.context.schema.blocking], strata),
         blanked=blanked_cells([kind.name for kind in planned.context.kinds], strata),
         split_rows=int(sum(strata.rows[number] for number in plan.trees)),
+        several=spec.several is not None,
     )
 
 
@@ -251,6 +259,30 @@ def _withheld_words(names: list[str], k: int, strata: Strata) -> tuple[str, ...]
     return tuple(words)
 
 
+def _rows_of_few(strata: Strata) -> int:
+    """Count the records of units that are withheld because fewer than k have as many rows."""
+    return sum(rows * units for rows, units in strata.withheld_patterns)
+
+
+def _withheld_units(k: int, strata: Strata) -> tuple[str, ...]:
+    """Say why units of several rows are withheld."""
+    few = strata.withheld_patterns
+    words = [
+        f"{units} unit(s) of {rows} row(s), as fewer than k={k} in their block have so many"
+        for rows, units in few[:_PATTERNS]
+    ]
+    if len(few) > _PATTERNS:
+        words.append(f"and units of {len(few) - _PATTERNS} more numbers of rows")
+    if few and strata.sizes is not None:
+        sizes, units = np.array([*zip(strata.sizes, strata.units, strict=True), *few]).T
+        most = most_shared_rows(sizes, units, k)
+        if most < min(rows for rows, _ in few):
+            words.append(f"unit: {{rows: {{at_most: {most}}}}} would release {most} rows of each of these")
+    if added := strata.suppressed_rows - _rows_of_few(strata):
+        words.append(f"{added} records so that totals known elsewhere do not tell of the others")
+    return tuple(words)
+
+
 def _quoted(names: list[str], pattern: int) -> str:
     lacking = [name for j, name in enumerate(names) if pattern >> j & 1]
     more = f" and {len(lacking) - _LACKING} more" if len(lacking) > _LACKING else ""
@@ -279,6 +311,8 @@ def _reason(plan: BlockPlan, few: str, block: int) -> str:
         )
     if strata.pattern[stratum]:
         words.append(f"records with {int(strata.pattern[stratum]).bit_count()} quasi-identifiers missing")
+    if strata.sizes is not None:
+        words.append(f"units of {int(strata.sizes[stratum])} row(s) each")
     return "; ".join(words) or "one blocking key"
 
 
@@ -314,7 +348,7 @@ def plan_warnings(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
     merged = int(strata.rows[strata.n_keys > 1].sum())
     if merged > 0.1 * survey.arrivals:
         words.append(f"{merged} records lose a blocking value to merging, more than 10 %; use coarser blocking columns")
-    small = int(np.sum(plan.block_rows < 2 * spec.k))
+    small = int(np.sum(plan.block_units < 2 * spec.k))
     if small > 0.5 * plan.n_blocks and plan.n_blocks > 1:
         words.append(
             f"{small} blocks are too small for two groups, so they become one group each; if a blocking column names "
