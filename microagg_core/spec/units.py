@@ -112,16 +112,12 @@ def _several_problems(parts: Mapping[str, Any], unit: SeveralRows, role: Mapping
             "for a category ({name: ..., kind: nominal, missing: category})",
         )
     roles = parts.get("roles")
-    if roles is not None and roles.weight is not None:
-        yield ("roles", "weight"), "cannot be combined with units of several rows; give the column another role"
     for position, quasi in enumerate(roles.quasi_identifiers if roles is not None else ()):
         if quasi.zeros is not None:
             yield (
                 ("roles", "quasi_identifiers", position, "zeros"),
                 "separate is for units of one row each; take it away",
             )
-    if parts.get("protect") is not None:
-        yield ("protect",), "cannot be combined with units of several rows yet; take it away"
     series = parts.get("series")
     if series is None:
         return

@@ -117,6 +117,36 @@ def test_how_the_input_lies_does_not_show(tmp_path: Path) -> None:
     assert digests[0] == digests[1]
 
 
+def test_weights_of_units_keep_totals_and_none_dominates(tmp_path: Path) -> None:
+    data, rng = households(200, 6), np.random.default_rng(6)
+    weights = pd.Series(rng.lognormal(3, 1.2, 200), index=[f"H{i}" for i in range(200)])
+    data["w"] = data["home"].map(weights)
+    spec = {**SPEC, "roles": {**ROLES, "weight": "w"}, "blocks": {"undersized": "suppress"}}
+    run_stages(start(write_release(tmp_path, [as_table(data)], **spec)))
+    released = with_homes(tmp_path, data)
+    before = data.set_index("tag").loc[released["tag"]]
+    assert (before["age"] * before["w"]).sum() == pytest.approx((released["age"] * released["w"]).sum(), rel=1e-9)
+    assert before["w"].sum() == pytest.approx(released["w"].sum(), rel=1e-9)
+    assert least_profile(released["home"].tolist(), list(zip(*(released[c] for c in [*KEYS, "w"]), strict=True))) >= 3
+    share = before["w"].to_numpy() / (released.groupby([*KEYS, "w"])["w"].transform("sum"))
+    assert share.max() <= 0.5 + 1e-9
+    data.loc[data["home"].duplicated(), "w"] *= 2
+    with pytest.raises(DataError, match=r"weight 'w' has several values within \d+ units"):
+        run_stages(start(write_release(tmp_path, [as_table(data)], **spec), identity="again"))
+
+
+def test_every_position_holds_what_is_demanded(tmp_path: Path) -> None:
+    data = households(200, 7)
+    data["job"] = np.random.default_rng(7).choice(["none", "some", "full"], len(data), p=[0.6, 0.3, 0.1])
+    roles = {**ROLES, "confidential": ["tag", "job"]}
+    acknowledge = {look: ["tag", "job"] for look in LOOKS}
+    spec = {**SPEC, "roles": roles, "acknowledge": acknowledge, "protect": {"job": {"distinct": 2}}}
+    run_stages(start(write_release(tmp_path, [as_table(data)], **spec)))
+    released = with_homes(tmp_path, data)
+    assert least_profile(released["home"].tolist(), combinations(released)) >= 3
+    assert released.groupby(KEYS)["job"].nunique().min() >= 2
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
     path = write_release(tmp_path_factory.mktemp("made"), [as_table(households())], **SPEC)
