@@ -5,9 +5,9 @@ A release does this for every block, a comparison for drawn blocks, the Python f
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,10 @@ class Protect(Protocol):
     def __call__(self, X: Points, labels: Ints, k: int, *, effort: str | float, seed: int) -> tuple[Ints, Ints]: ...
 
 
+#: Given rows of units with their groups, changes these until what is demanded of each holds.
+ProtectUnits: TypeAlias = Callable[[Points, Ints, UnitRows, GroupingRules], Ints]
+
+
 class Mend(Protocol):
     """Change as few groups as it takes to hold a rule; returns the same array where all hold it."""
 
@@ -99,6 +103,7 @@ def run_block(
     mend: Mend | None = None,
     proving: bool = True,
     units: UnitRows | None = None,
+    protect_units: ProtectUnits | None = None,
 ) -> BlockOutcome:
     """Partition one block, refine its groups and average them.
 
@@ -115,7 +120,8 @@ def run_block(
         block: its number makes the block's own seed, with the spec's.
         protect, mend: make groups hold what is demanded besides k, as they are refined or once they are; not both.
         proving: whether to prove how little any groups could lose; without that, the same groups come sooner.
-        units: where units have several rows, which follow each other; groups are then those of ``group_units``.
+        units, protect_units: where units have several rows, which follow each other: groups are those of
+            ``group_units``, and what is demanded is demanded of each position.
     """
     start = cpu_seconds()
     info = algorithms()[spec.algorithm.name]
@@ -135,7 +141,8 @@ def run_block(
     seed = int(np.random.SeedSequence([spec.seed, block]).generate_state(1, np.uint64)[0] >> np.uint64(1))
     with working_on(len(missing), block):
         if units is not None and units.n > 1:
-            outcome = _grouped_units(spec, compared, measured, replace(units, once=units.once[there]), seed)
+            units = replace(units, once=units.once[there])
+            outcome = _grouped_units(spec, compared, measured, units, seed, protect_units)
             made = _representatives(encoding, ticks, outcome.labels)
             return replace(outcome, representatives=made, seconds=cpu_seconds() - start)
         labels, algorithm, tried, certificate = _grouped_by_parts(spec, Z, measured, parts, seed)
@@ -160,7 +167,14 @@ def _lighter(
     return again if lost < before or any(encoding.scales) else outcome
 
 
-def _grouped_units(spec: GroupingRules, compared: Points, measured: Points, units: UnitRows, seed: int) -> BlockOutcome:
+def _grouped_units(
+    spec: GroupingRules,
+    compared: Points,
+    measured: Points,
+    units: UnitRows,
+    seed: int,
+    protect_units: ProtectUnits | None,
+) -> BlockOutcome:
     """Group units of several rows, and refine their groups.
 
     The bound is that of rows alone, which need not even be of other units: no release of units loses less.
@@ -173,6 +187,8 @@ def _grouped_units(spec: GroupingRules, compared: Points, measured: Points, unit
         return refine_with_bound(points, labels, spec.k, spec.effort, seed, NOTHING)[0]
 
     labels = group_units(compared, units.n, units.once, group)
+    if protect_units is not None:
+        labels = protect_units(compared, labels, units, spec)
     _, bound = refine_with_bound(measured, labels, spec.k, "off", seed, NOTHING)
     algorithm, tried = next(iter(used.items()))
     certified = NOTHING if algorithms()[spec.algorithm.name].certified else None

@@ -123,22 +123,20 @@ def _several_problems(parts: Mapping[str, Any], unit: SeveralRows, role: Mapping
             "for a category ({name: ..., kind: nominal, missing: category})",
         )
     roles = parts.get("roles")
-    if roles is not None and roles.weight is not None:
-        yield ("roles", "weight"), "cannot be combined with units of several rows; give the column another role"
     for position, quasi in enumerate(roles.quasi_identifiers if roles is not None else ()):
         if quasi.zeros is not None:
             yield (
                 ("roles", "quasi_identifiers", position, "zeros"),
                 "separate is for units of one row each; take it away",
             )
-    if parts.get("protect") is not None:
-        yield ("protect",), "cannot be combined with units of several rows yet; take it away"
     series = parts.get("series")
-    if series is None or series.mode == "independent":
+    if series is None:
         return
+    if series.mode == "independent":
+        yield ("series", "mode"), "independent cannot be combined with units of several rows; take another mode"
     if not unit.row:
         yield ("unit",), "needs 'row' for a series: the column(s) that tell the rows of a unit apart, every night"
     if series.carries and series.leavers != "withhold":
-        yield ("series", "leavers"), "must be withhold, where units have several rows: others part a unit's rows"
+        yield ("series", "leavers"), "must be withhold, where units have several rows; others would part them"
     if series.guarantee == "trace+changes":
         yield ("series", "guarantee"), "must be trace, where units have several rows"
