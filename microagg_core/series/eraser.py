@@ -133,11 +133,6 @@ def forget(
     ledger, output = ledger_of(spec), Store(spec.output.url, dict(spec.output.storage_options))
     table = read_unit_list(units_path, spec.unit_columns)
     head, work = ledger.head(), work_store(spec)
-    if spec.several is not None or (head is not None and head.frozen.rows is not None):
-        raise SpecError(
-            "unit.rows: units of several rows cannot be erased yet; take their rows out of the input, and the releases "
-            "that hold them away from the output"
-        )
     pending = head is not None and head.kind == "erasure" and not ledger.is_published(head.night)
     if head is not None and pending and is_under_way(Run(work, erasure_key(head.night))):
         raise StorageError(f"another erasure of the series {spec.name} is under way; run again when it is done")

@@ -110,23 +110,21 @@ MISTAKES = {
     "series with ghosts": Mistake(
         2, "series.leavers: must be withhold", {**unit(row=["person"]), "series": {**NIGHTS, "leavers": "ghosts"}}
     ),
-    "weight": Mistake(
+    "series of its own nights": Mistake(
         2,
-        "roles.weight: cannot be combined with units of several rows",
-        roles(
-            quasi_identifiers=["age", "tenure"],
-            drop=["since", "moved", "town", "sex"],
-            weight="income",
-            confidential=[],
-        )
-        | {"acknowledge": {}},
+        "series.mode: independent cannot be",
+        {**unit(row=["person"]), "series": {"mode": "independent", "acknowledge": "overlapping_releases"}},
+    ),
+    "weight differs": Mistake(
+        3,
+        "weight 'age' has several values within 18 units; give all rows of a unit the unit's weight",
+        roles(quasi_identifiers=["sex", "tenure"], weight="age"),
     ),
     "zeros apart": Mistake(
         2,
         "roles.quasi_identifiers[0].zeros: separate is for units of one row each",
         roles(quasi_identifiers=[{"name": "age", "zeros": "separate"}, "sex", "tenure"]),
     ),
-    "protect": Mistake(2, "protect: cannot be combined", {"protect": {"income": {"distinct": 2}}}),
     "missing blanked": Mistake(2, "missing: blank cannot be combined with units", {"missing": "blank"}),
     "fewer units than k": Mistake(3, "the input has 24 units, fewer than k=25", {"k": 25}),
     "no word of several rows": Mistake(
@@ -192,13 +190,11 @@ def test_a_plan_tells_which_households_are_withheld(project: Project) -> None:
     [
         (("compare", "release.yaml"), "units of several rows cannot be compared yet"),
         (("attack", "release", "release"), "release 1 has units of several rows"),
-        (("forget", "release.yaml", "--units", "gone.csv", "--yes"), "units of several rows cannot be erased yet"),
         (("plan", "release.yaml", "--describe", "rows=1e6"), "units of several rows cannot be forecast yet"),
     ],
 )
 def test_what_is_not_for_households_yet_says_so(project: Project, arguments: tuple[str, ...], says: str) -> None:
     written(project, households()).release()
-    households()[["household"]].head(1).to_csv(project.folder / "gone.csv", index=False)
     before = _files(project)
     project.call(*arguments).assert_refused(2, says)
     assert _files(project) == before
