@@ -85,8 +85,9 @@ class Routed:
     #: Of each quasi-identifier the exact ticks, and which of them are missing (n x p).
     ticks: list[Ticks]
     missing: Bools
-    #: The unit of each, by the number of its first record.
+    #: The unit of each, by the number of its first record; and by which units are ordered, where they have several.
     units: Ints
+    came: Ints | None
 
     @cached_property
     def points(self) -> Floats:
@@ -110,7 +111,8 @@ class Routed:
             return self
         table, ticks = self.table.filter(pa.array(kept)), [values[kept] for values in self.ticks]
         records, place, stratum = self.records[kept], self.place[kept], self.stratum[kept]
-        return Routed(table, records, place, stratum, self.encoding, ticks, self.missing[kept], self.units[kept])
+        units, came = self.units[kept], None if self.came is None else self.came[kept]
+        return Routed(table, records, place, stratum, self.encoding, ticks, self.missing[kept], units, came)
 
 
 def route_batch(
@@ -125,7 +127,7 @@ def route_batch(
     hashes = hash_keys(blocking_columns(table, context), batch.shapes(missing), hash_seed)
     place = routes.places_of(hashes) if all_known else routes.find(hashes)
     stratum = np.append(routes.stratum, SUPPRESSED)[place]
-    return Routed(table, batch.records, place, stratum, encoding, ticks, missing, batch.units)
+    return Routed(table, batch.records, place, stratum, encoding, ticks, missing, batch.units, batch.came)
 
 
 def write_plan(run: Run, plan: BlockPlan) -> PlanFile:

@@ -32,6 +32,9 @@ TAKES_PART, WAITED = "takes_part", "waited"
 #: among them, and digests of unit and row.
 TOGETHER, MEMBERS = TableOutput("together"), TableOutput("members")
 SIZE, PLACE = "size", "place"
+#: And the number that the first row of its unit had in the input: in the order of these units are grouped, however the
+#: input was cut into parts.
+CAME = "came"
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,11 @@ class PartBatch:
         """Number the unit of each row that takes part, by the record number of its first row."""
         places = self._of_members(PLACE)
         return self.records if places is None else self.records - places
+
+    @cached_property
+    def came(self) -> Ints | None:
+        """Say which unit of the input each row's is, in ascending order; None where every unit has one row."""
+        return self._of_members(CAME)
 
     @property
     def is_first(self) -> Bools:

@@ -80,6 +80,24 @@ def units_of(
     return units
 
 
+#: Bits of a row within the digest of a row of a unit of several; before them stand the unit's.
+_ROW_BITS = np.uint64(48)
+
+
+def rows_of_units(units: Pairs, rows: UInt64s) -> Pairs:
+    """Digest rows of units of several, by the digest of the unit and a word of the row's own.
+
+    >>> units_alone(rows_of_units(np.array([[7, 3]], np.uint64), np.array([2**63], np.uint64))).tolist()
+    [[7, 3]]
+    """
+    return np.column_stack([units[:, 0], units[:, 1] << _ROW_BITS | rows >> np.uint64(64) - _ROW_BITS])
+
+
+def units_alone(rows: Pairs) -> Pairs:
+    """Find the unit of each row that :func:`rows_of_units` digested."""
+    return np.column_stack([rows[:, 0], rows[:, 1] >> _ROW_BITS])
+
+
 def places_of_units(ids: Sequence[pa.Array], n_places: int, form: UnitForm) -> Ints:
     """Assign units to places by their ids alone: the same ones in every run, whatever its key."""
     hashes = hash_rows([_text(column, form) for column in ids], len(ids[0]), seed=0)

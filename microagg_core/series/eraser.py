@@ -85,6 +85,8 @@ class ErasureReport:
     #: An erasure that was stopped before was finished, or is to be.
     resumed: bool = False
     removed_files: int = 0
+    #: Whether what is counted is records of units of several, but for ``listed``.
+    several: bool = False
 
     def document(self) -> dict[str, Any]:
         releases = [
@@ -100,7 +102,10 @@ class ErasureReport:
             lines.append(f"an erasure of the series {self.series} that was begun before {word}")
         before = self.named - self.forgotten
         already = f", {before} of them forgotten already" if before else ""
-        lines.append(f"{self.named} of {self.listed} units are known to the series {self.series}{already}")
+        if self.several:
+            lines.append(f"{self.named} records of {self.listed} units are known to the series {self.series}{already}")
+        else:
+            lines.append(f"{self.named} of {self.listed} units are known to the series {self.series}{already}")
         if not self.forgotten and self.removed_files:
             lines.append(f"{self.removed_files} files that no release holds any more were removed")
         if not self.forgotten:
@@ -108,7 +113,8 @@ class ErasureReport:
         for folder, units, again in self.releases:
             effect = "withdrawn, and published again without them" if again else "withdrawn"
             lines.append(f"{folder} may hold {units} of them: {effect}")
-        lines.append(f"{self.with_them} other units vanish with them, and are never released again")
+        others = "records of other units" if self.several else "other units"
+        lines.append(f"{self.with_them} {others} vanish with them, and are never released again")
         lines += ["what was read of these releases before cannot be unread"] if self.releases else []
         if self.done:
             return [*lines, f"done; {self.removed_files} files removed"]
@@ -159,6 +165,7 @@ def forget(
         is_done or (yes and pending),
         pending,
         removed,
+        spec.several is not None,
     )
 
 
@@ -195,7 +202,7 @@ class Eraser:
         with Running() as running:
             running.begin(self.run)
             if self.erasure.republishes and not self.output.exists(after.layout.manifest()):
-                traces = TraceCounter()
+                traces = TraceCounter(after.frozen.rows is not None)
                 for units in self.erasure.ledger.units_with_atoms(after):
                     traces.add(units)
                 self._publish(after, traces)
@@ -288,7 +295,7 @@ class Eraser:
         )
 
     def _trace_check(self, traces: TraceCounter) -> Check:
-        before, smallest = self.erasure.before, traces.smallest()
+        before, smallest = self.erasure.before, traces.smallest_of_units()
         if before.frozen.mode == "independent":
             return Check("trace-k", True, "nothing is promised for several releases together")
         # Where k rose, atoms that are too small for it are withheld: they have what was promised first.

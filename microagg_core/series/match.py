@@ -23,12 +23,12 @@ from microagg_core.arrays import Bools, Bytes, Ints, UInt64s
 from microagg_core.data.tables.slices import RECORD
 from microagg_core.errors import GateError
 from microagg_core.release.context import CONTEXT
-from microagg_core.release.records import MARKS, MEMBERS, PLACE, TAKES_PART, TOGETHER, rows_of_part
+from microagg_core.release.records import MARKS, MEMBERS, TAKES_PART, TOGETHER, rows_of_part
 from microagg_core.release.records import WAITED as HAS_WAITED
 from microagg_core.release.step import JsonOutput, Rows, Scatter, Step, TableOutput, Work
 from microagg_core.release.steps.units import count_repeated
 from microagg_core.series.atoms import range_of_atoms
-from microagg_core.series.digests import as_columns, pairs_of, positions_in, units_of
+from microagg_core.series.digests import as_columns, numbered_rows, pairs_of, positions_in, units_alone, units_of
 from microagg_core.series.generations import Counts
 from microagg_core.series.night import NIGHT, NIGHT_KEY, Night, confidential_digests, gather, load_night
 from microagg_core.series.units import MOST_UNITS, NO_ATOM, State, range_of, range_schema
@@ -166,6 +166,8 @@ class _Meeting:
         self._present = np.zeros(state.num_rows, dtype=np.bool_)
         self._present[self._index[self._listed]] = True
         self._codes = self._codes_of_units()
+        if night.several:
+            self._close_late_rows()
         self._survivors = np.flatnonzero(survive(self._codes))
         self._changes = self._watched_changes()
         self._codes[self._are_changed()] = CHANGED
@@ -181,6 +183,14 @@ class _Meeting:
             ARRIVAL,
         )
         return codes
+
+    def _close_late_rows(self) -> None:
+        """Close the new rows of units that were released: a row more would tell them from those who share theirs."""
+        known = [State.FORGOTTEN] if self._night.mode == "independent" else [State.LIVE, State.GONE, State.FORGOTTEN]
+        is_known = np.isin(self._of_ledger("state"), known)
+        released = numbered_rows(units_alone(pairs_of(self._state, "u"))[is_known])[1]
+        late = take_part(self._codes) & (positions_in(units_alone(self.units), released) >= 0)
+        self._codes[late] = CLOSED
 
     def _of_ledger(self, name: str) -> NDArray[Any]:
         return np.asarray(self._state[name])
@@ -292,28 +302,12 @@ def mark_part(work: Work) -> int:
     marks = gather(work, MARKS_OF_RANGE, columns, pa.field(UNIT_RANGE, pa.uint16()))
     marks = marks.take(pa.array(np.argsort(np.asarray(marks[RECORD]), kind="stable")))
     if night.hides:
-        codes = np.asarray(marks[CODE])
-        if work.has(MEMBERS):
-            codes = without_late_rows(codes, np.concatenate([np.asarray(of[PLACE]) for of in work.read_all(MEMBERS)]))
-        work.write(MARKS, marks_of(codes))
+        work.write(MARKS, marks_of(np.asarray(marks[CODE])))
     if night.n_carried:
         atoms = np.asarray(marks[ATOM])
         work.write(ATOMS, pa.table({ATOM: atoms.astype(np.min_scalar_type(int(atoms.max(initial=0))))}))
     work.write(UNIT_RANGES, marks.select([UNIT_RANGE]))
     return int(marks.num_rows)
-
-
-def without_late_rows(codes: Bytes, place: Ints) -> Bytes:
-    """Close the new rows of units that were released before: a row more would tell them from all who share theirs.
-
-    ``place`` is that of each row within its unit.
-
-    >>> without_late_rows(np.array([SURVIVOR, ARRIVAL, ARRIVAL, ARRIVAL]), np.array([0, 1, 0, 1])).tolist()
-    [1, 2, 0, 0]
-    """
-    unit = np.cumsum(place == 0) - 1
-    is_known = np.bincount(unit, ~take_part(codes)) > 0
-    return np.where(take_part(codes) & is_known[unit], CLOSED, codes).astype(codes.dtype)
 
 
 def marks_of(codes: NDArray[Any]) -> pa.Table:
@@ -327,7 +321,6 @@ MARK = Step(
     per="part",
     does=mark_part,
     knows=(NIGHT, NIGHT_KEY),
-    same=(MEMBERS,),
     receives=(MARKS_OF_RANGE,),
     writes=(MARKS, ATOMS, UNIT_RANGES),
 )

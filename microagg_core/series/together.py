@@ -13,15 +13,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from microagg_core.arrays import Bools, Ints, UInt64s
+from microagg_core.arrays import Bools, Ints
 from microagg_core.data.formats.reading import BATCH_ROWS, read_part
 from microagg_core.data.tables.hashing import hash_rows, one_array
 from microagg_core.data.tables.slices import RECORD
 from microagg_core.errors import DataError
+from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.release.context import CONTEXT, Context
-from microagg_core.release.records import MEMBERS, PLACE, SIZE, TOGETHER
+from microagg_core.release.records import CAME, MEMBERS, PLACE, SIZE, TOGETHER
 from microagg_core.release.step import JsonOutput, Pieces, Rows, Scatter, Step, Work
-from microagg_core.series.digests import as_columns, numbered_rows, pairs_of, places_of_units, units_of
+from microagg_core.series.digests import (
+    as_columns,
+    numbered_rows,
+    pairs_of,
+    places_of_units,
+    rows_of_units,
+    units_of,
+)
 from microagg_core.series.night import NIGHT, NIGHT_KEY, load_night
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.spec.units import MOST_ROWS, RowsLimit, SeveralRows
@@ -31,8 +39,6 @@ BROUGHT = Rows("brought")
 #: Columns beside the travelling ones, which have numbers for names: digests of the row, of how its unit is spelled, and
 #: what says when it was.
 _ROW, _SPELLED, _WHEN = "row", "spelled", "when"
-#: Bits of a unit's digest beside the 64 that tell units apart; behind them stand those of the row.
-_UNIT_BITS = np.uint64(48)
 _COPIES = 4
 
 
@@ -75,7 +81,7 @@ def bring_part(work: Work) -> int:
         columns[_SPELLED] = pa.array(hash_rows(ids, table.num_rows, key.seed("spelling")))
         if unit.row:
             of_rows = units_of([table[name] for name in unit.row], key, night.unit_form, of="row of a unit")
-            columns[_ROW] = pa.array(of_rows[:, 0] >> (np.uint64(64) - _UNIT_BITS))
+            columns[_ROW] = pa.array(of_rows[:, 0].copy())
         if unit.limit and unit.limit.by:
             columns[_WHEN] = one_array(table[unit.limit.by])
         columns |= {str(j): one_array(table[name]) for j, name in enumerate(travelling)}
@@ -177,10 +183,10 @@ def _within(limit: RowsLimit | None, table: pa.Table, unit: Ints) -> Bools:
 
 def _members(table: pa.Table, sizes: Ints, place: Ints) -> pa.Table:
     """Tabulate whose the rows are: a row is told from others of its unit by its own id, or else by its place."""
-    units = pairs_of(table, "u")
-    own: UInt64s = np.asarray(table[_ROW]) if _ROW in table.column_names else place.astype(np.uint64)
-    units[:, 1] = units[:, 1] << _UNIT_BITS | own
-    return pa.table({SIZE: pa.array(sizes), PLACE: pa.array(place), **as_columns(units, "u")})
+    by_place = mix_words(place.astype(np.uint64))
+    rows = rows_of_units(pairs_of(table, "u"), np.asarray(table[_ROW]) if _ROW in table.column_names else by_place)
+    came = table[RECORD].take(pa.array(np.arange(len(place)) - place))
+    return pa.table({SIZE: sizes, PLACE: place, CAME: came, **as_columns(rows, "u")})
 
 
 def _n_repeated(members: pa.Table) -> int:

@@ -385,6 +385,7 @@ def _night(spec: ReleaseSpec, schema: FileSchema, ledger: Ledger, state: Generat
         n_ranges=n_ranges_for(units, state.n_ranges if state else 1),
         n_atom_ranges=min(n_atom_ranges, MOST_RANGES),
         columns=tuple(c.name for c in schema.confidential) if frozen.guarantee == "trace+changes" else (),
+        several=spec.several is not None,
     )
 
 

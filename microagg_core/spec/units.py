@@ -123,11 +123,13 @@ def _several_problems(parts: Mapping[str, Any], unit: SeveralRows, role: Mapping
     if parts.get("protect") is not None:
         yield ("protect",), "cannot be combined with units of several rows yet; take it away"
     series = parts.get("series")
-    if series is None or series.mode == "independent":
+    if series is None:
         return
+    if series.mode == "independent":
+        yield ("series", "mode"), "independent cannot be combined with units of several rows; take another mode"
     if not unit.row:
         yield ("unit", "row"), "must name what tells the rows of a unit apart from night to night, for a series"
     if series.carries and series.leavers != "withhold":
-        yield ("series", "leavers"), "must be withhold, where units have several rows: others part a unit's rows"
+        yield ("series", "leavers"), "must be withhold, where units have several rows; others would part them"
     if series.guarantee == "trace+changes":
         yield ("series", "guarantee"), "must be trace, where units have several rows"
