@@ -5,6 +5,7 @@ A release does this for every block, a comparison for drawn blocks, the Python f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
@@ -75,7 +76,8 @@ class BlockOutcome:
     #: Of each quasi-identifier, the groups' ticks.
     representatives: list[NDArray[Any]]
     seconds: float
-    #: No groups of at least k lose less than this sum of squared errors, on the scale of refinement.
+    #: No groups of at least k lose less than this sum of squared errors, on the scale of refinement; NaN where that is
+    #: not known, as of units of several rows.
     lower_bound: float
     #: Whether refinement made the groups better.
     improved: bool
@@ -142,7 +144,7 @@ def run_block(
     with working_on(len(missing), block):
         if units is not None and units.n > 1:
             units = replace(units, once=units.once[there])
-            outcome = _grouped_units(spec, compared, measured, units, seed, protect_units)
+            outcome = _grouped_units(spec, compared, units, seed, protect_units)
             made = _representatives(encoding, ticks, outcome.labels)
             return replace(outcome, representatives=made, seconds=cpu_seconds() - start)
         labels, algorithm, tried, certificate = _grouped_by_parts(spec, Z, measured, parts, seed)
@@ -168,16 +170,11 @@ def _lighter(
 
 
 def _grouped_units(
-    spec: GroupingRules,
-    compared: Points,
-    measured: Points,
-    units: UnitRows,
-    seed: int,
-    protect_units: ProtectUnits | None,
+    spec: GroupingRules, compared: Points, units: UnitRows, seed: int, protect_units: ProtectUnits | None
 ) -> BlockOutcome:
     """Group units of several rows, and refine their groups.
 
-    The bound is that of rows alone, which need not even be of other units: no release of units loses less.
+    Nothing is proved: a bound for rows alone is true, but so far below what groups of units can lose that it misleads.
     """
     used: dict[str, tuple[str, ...]] = {}
 
@@ -189,10 +186,9 @@ def _grouped_units(
     labels = group_units(compared, units.n, units.once, group)
     if protect_units is not None:
         labels = protect_units(compared, labels, units, spec)
-    _, bound = refine_with_bound(measured, labels, spec.k, "off", seed, NOTHING)
     algorithm, tried = next(iter(used.items()))
     certified = NOTHING if algorithms()[spec.algorithm.name].certified else None
-    return BlockOutcome(labels, [], 0.0, bound.sse, spec.effort != "off", algorithm, tried, certified)
+    return BlockOutcome(labels, [], 0.0, math.nan, spec.effort != "off", algorithm, tried, certified)
 
 
 def parts_by_zeros(apart: Sequence[int], ticks: Sequence[NDArray[Any]], missing: Bools, k: int) -> list[Ints]:

@@ -72,6 +72,7 @@ def show_plan(report: PlanReport, refused: str = "") -> None:
         _pairs(
             [
                 ("records", f"{report.records:,}" + (f" ({report.withheld:,} withheld)" if report.withheld else "")),
+                *(report.units.rows() if report.units else []),
                 *(report.night.rows() if report.night else []),
                 ("blocking keys", f"{report.keys:,} ({report.undersized_keys:,} below k)"),
                 ("blocks", f"{report.blocks:,} ({report.merged_blocks:,} merged, {report.split_blocks:,} from splits)"),
