@@ -5,14 +5,15 @@ A release does this for every block, a comparison for drawn blocks, the Python f
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats, Ints
+from microagg_core.blocks.units import UnitRows, group_units
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.algorithms.best import best
@@ -53,6 +54,10 @@ class Protect(Protocol):
     """Change groups until each holds what is demanded besides k; returns them so, and refined."""
 
     def __call__(self, X: Points, labels: Ints, k: int, *, effort: str | float, seed: int) -> tuple[Ints, Ints]: ...
+
+
+#: Given rows of units with their groups, changes these until what is demanded of each holds.
+ProtectUnits: TypeAlias = Callable[[Points, Ints, UnitRows, GroupingRules], Ints]
 
 
 class Mend(Protocol):
@@ -97,6 +102,8 @@ def run_block(
     *,
     mend: Mend | None = None,
     proving: bool = True,
+    units: UnitRows | None = None,
+    protect_units: ProtectUnits | None = None,
 ) -> BlockOutcome:
     """Partition one block, refine its groups and average them.
 
@@ -113,6 +120,8 @@ def run_block(
         block: its number makes the block's own seed, with the spec's.
         protect, mend: make groups hold what is demanded besides k, as they are refined or once they are; not both.
         proving: whether to prove how little any groups could lose; without that, the same groups come sooner.
+        units, protect_units: where units have several rows, which follow each other: groups are those of
+            ``group_units``, and what is demanded is demanded of each position.
     """
     start = cpu_seconds()
     info = algorithms()[spec.algorithm.name]
@@ -125,13 +134,17 @@ def run_block(
     measured = scale.points(offsets, missing).columns(there)
     # Groups are refined as they were made, on the scale of the spec; losses, and what is proved of them, are of values,
     # which all count alike.
-    refined_on, compared = scale, measured
-    if any(encoding.scales) or any(kind.importance != 1.0 for kind in encoding.kinds):
-        refined_on = replace(scale, kinds=encoding.kinds, scales=encoding.scales)
-        compared = refined_on.points(offsets, missing).columns(there)
+    counts_alike = not any(encoding.scales) and all(kind.importance == 1.0 for kind in encoding.kinds)
+    refined_on = scale if counts_alike else replace(scale, kinds=encoding.kinds, scales=encoding.scales)
+    compared = measured if counts_alike else refined_on.points(offsets, missing).columns(there)
     parts = parts_by_zeros(encoding.zeros_apart, ticks, missing, spec.k)
     seed = int(np.random.SeedSequence([spec.seed, block]).generate_state(1, np.uint64)[0] >> np.uint64(1))
     with working_on(len(missing), block):
+        if units is not None and units.n > 1:
+            units = replace(units, once=units.once[there])
+            outcome = _grouped_units(spec, compared, measured, units, seed, protect_units)
+            made = _representatives(encoding, ticks, outcome.labels)
+            return replace(outcome, representatives=made, seconds=cpu_seconds() - start)
         labels, algorithm, tried, certificate = _grouped_by_parts(spec, Z, measured, parts, seed)
         if not proving and certificate is None:
             certificate = NOTHING
@@ -139,13 +152,47 @@ def run_block(
     representatives = _representatives(encoding, ticks, labels)
     outcome = BlockOutcome(labels, representatives, 0.0, bound.sse, False, algorithm, tried, certificate)
     if refined is not labels:
-        again = replace(
-            outcome, labels=refined, representatives=_representatives(encoding, ticks, refined), improved=True
-        )
-        lost, before = (squares_lost(encoding, refined_on, ticks, made, missing) for made in (again, outcome))
-        # What a mean is on another scale tells little of how alike records are on it.
-        outcome = again if lost < before or any(encoding.scales) else outcome
+        outcome = _lighter(outcome, refined, encoding, refined_on, ticks, missing)
     return replace(outcome, seconds=cpu_seconds() - start)
+
+
+def _lighter(
+    outcome: BlockOutcome, refined: Ints, encoding: Encoding, scale: Encoding, ticks: list[NDArray[Any]], missing: Bools
+) -> BlockOutcome:
+    """Take the refined groups where they lose less, rounded as they are released."""
+    made = _representatives(encoding, ticks, refined)
+    again = replace(outcome, labels=refined, representatives=made, improved=True)
+    lost, before = (squares_lost(encoding, scale, ticks, of, missing) for of in (again, outcome))
+    # What a mean is on another scale tells little of how alike records are on it.
+    return again if lost < before or any(encoding.scales) else outcome
+
+
+def _grouped_units(
+    spec: GroupingRules,
+    compared: Points,
+    measured: Points,
+    units: UnitRows,
+    seed: int,
+    protect_units: ProtectUnits | None,
+) -> BlockOutcome:
+    """Group units of several rows, and refine their groups.
+
+    The bound is that of rows alone, which need not even be of other units: no release of units loses less.
+    """
+    used: dict[str, tuple[str, ...]] = {}
+
+    def group(points: Points) -> Ints:
+        labels, algorithm, tried, _ = _grouped(spec, points, points, seed)
+        used[algorithm] = tried
+        return refine_with_bound(points, labels, spec.k, spec.effort, seed, NOTHING)[0]
+
+    labels = group_units(compared, units.n, units.once, group)
+    if protect_units is not None:
+        labels = protect_units(compared, labels, units, spec)
+    _, bound = refine_with_bound(measured, labels, spec.k, "off", seed, NOTHING)
+    algorithm, tried = next(iter(used.items()))
+    certified = NOTHING if algorithms()[spec.algorithm.name].certified else None
+    return BlockOutcome(labels, [], 0.0, bound.sse, spec.effort != "off", algorithm, tried, certified)
 
 
 def parts_by_zeros(apart: Sequence[int], ticks: Sequence[NDArray[Any]], missing: Bools, k: int) -> list[Ints]:

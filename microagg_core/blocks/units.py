@@ -33,6 +33,14 @@ _MOST_ORDERS = 120
 _NOTHING = 1e-9
 
 
+@dataclass(frozen=True, eq=False)
+class UnitRows:
+    """How many rows each unit of a block has, and which attributes are the same in all of them."""
+
+    n: int
+    once: Bools
+
+
 def group_units(rows: Points, size: int, once: Bools, group: Callable[[Points], Ints]) -> Ints:
     """Group units of ``size`` rows, which follow each other; returns for each row: group * size + position.
 

@@ -109,6 +109,7 @@ def strata_of(
         blocks.totals_known,
         spec.missing == "blank",
         hierarchies,
+        spec.several is not None,
     )
     return plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold_until)
 
@@ -141,14 +142,22 @@ def make_plan(
     strata = strata_of(spec, context.schema, keys, hold_until)
     chosen = algorithms()[spec.algorithm.name].with_costs_of(spec.algorithm.parameters)
     info, p = chosen.with_refinement(spec.effort), len(context.kinds)
-    limit = spec.blocks.max_records or default_max_records(info, p, spec.k, survey.row_bytes)
-    oversize = np.flatnonzero(strata.rows > limit)
+
+    def most_units(rows: int) -> int:
+        """The most units of so many rows that a block may hold."""
+        if spec.blocks.max_records:
+            return max(2 * spec.k, spec.blocks.max_records // rows)
+        return default_max_records(info, p * rows, spec.k, survey.row_bytes * rows)
+
+    unit_rows, which = np.unique(strata.rows_of_units(np.arange(len(strata.units))), return_inverse=True)
+    most = np.array([most_units(rows) for rows in unit_rows.tolist()], dtype=np.int64)[which]
+    oversize = np.flatnonzero(strata.units > most)
     trees: dict[int, Tree] = {}
     leaf_rows: dict[int, Ints] = {}
     if len(oversize):
-        trees, leaf_rows = cut_strata(context, strata, survey, oversize, limit, done)
+        trees, leaf_rows = cut_strata(context, strata, survey, oversize, most, done)
     return plan_blocks(
-        strata, trees, leaf_rows, info, p, spec.k, survey.row_bytes, limit, context.schema.released_schema
+        strata, trees, leaf_rows, info, p, spec.k, survey.row_bytes, most_units(1), context.schema.released_schema
     )
 
 
@@ -168,5 +177,5 @@ def trial_survey(spec: ReleaseSpec, table: pa.Table) -> tuple[Disclosure, ...]:
     for start in range(0, table.num_rows, BATCH_ROWS):
         survey.add(PartBatch(table.slice(start, BATCH_ROWS), start))
     gathered = survey.confidential.gathered()
-    looked = disclosures_of(context, gathered, survey.confidential.text_bytes, survey.rows) if gathered else ()
+    looked = disclosures_of(context, gathered, survey.confidential.text_bytes, survey.looked_at) if gathered else ()
     return tuple(disclosure for disclosure in looked if disclosure.is_refused)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from microagg_core.arrays import Bools, Pairs, UInt64s
 from microagg_core.errors import StorageError
 from microagg_core.series.atoms import TraceCounter, atoms_table, counts_of, places_of_atoms, range_of_atoms, traces_of
-from microagg_core.series.digests import as_columns, numbered_rows, pairs_of, positions_in
+from microagg_core.series.digests import as_columns, numbered_rows, pairs_of, positions_in, units_alone
 from microagg_core.series.fates import Fate, decide, drawn_decoys
 from microagg_core.series.generations import Generation, RangeFile, UnitCounts
 from microagg_core.series.invariants import counts_for_its_atom
@@ -85,7 +85,7 @@ class Erasure:
     def write(self, date: str, revision: str | None) -> tuple[Generation, TraceCounter]:
         """Write the units and atoms of the night; its document is not committed yet."""
         files: list[tuple[RangeFile, ...]] = []
-        counts, traces = UnitCounts(), TraceCounter()
+        counts, traces = UnitCounts(), TraceCounter(self.before.frozen.rows is not None)
         atoms, released = [], []
         for number, (_, following) in enumerate(self.ranges()):
             files.append(self._write_changes(number, following))
@@ -191,7 +191,13 @@ def decide_erasure(ledger: Ledger, output: Store, before: Generation, listed: Pa
     releases = published_nights(ledger, output, before.night)
     newest = releases[-1] if releases else None
     distinct = numbered_rows(listed)[1]
-    named = _gathered(ledger, before, lambda units: _among(pairs_of(units, "u"), distinct))
+    several = before.frozen.rows is not None
+
+    def is_listed(units: pa.Table) -> Bools:
+        rows = pairs_of(units, "u")
+        return _among(units_alone(rows) if several else rows, distinct)
+
+    named = _gathered(ledger, before, is_listed)
     forgotten = named.filter(pa.array(np.asarray(named["state"]) != State.FORGOTTEN))
     holding = _holding(forgotten, releases)
     vanishing = _vanishing(ledger, before, newest, forgotten, decoys)

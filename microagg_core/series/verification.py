@@ -150,7 +150,7 @@ class _Contents:
         self._ledger, self._head = ledger, head
         newest = ledger.newest_release(head)
         self._newest = newest.night if newest is not None else -1
-        self.counts, self.traces = UnitCounts(), TraceCounter()
+        self.counts, self.traces = UnitCounts(), TraceCounter(head.frozen.rows is not None)
         self.unreadable: list[str] = []
         self.unordered: list[str] = []
         self.wrong_units: list[str] = []

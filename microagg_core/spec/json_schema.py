@@ -23,6 +23,7 @@ def spec_schema() -> dict[str, Any]:
         "anyOf": [
             {"type": "string", "minLength": 1},
             {"type": "array", "minItems": 1, "items": {"type": "string", "minLength": 1}},
+            {"$ref": "#/$defs/SeveralRows"},
         ],
         "default": "row",
     }

@@ -74,14 +74,16 @@ def unit_checks(spec: ReleaseSpec, schema: FileSchema) -> list[UnitCheck]:
         spelled = any(is_text_or_bytes(types[name]) for name in columns)
         return UnitCheck(columns, spelled and not acknowledged.issuperset(columns))
 
+    if spec.several is not None:  # looked at where their rows are brought together
+        return []
     if spec.unit == "row":
         return [check((name,)) for name in spec.roles.identifiers]
-    unit = check(tuple(spec.unit))
+    unit = check(spec.unit_columns)
     return [unit] if unit.is_spelled else []
 
 
 def several_columns(spec: ReleaseSpec) -> tuple[str, ...]:
-    return tuple(spec.unit) if spec.unit != "row" and len(spec.unit) > 1 else ()
+    return spec.unit_columns if len(spec.unit_columns) > 1 and spec.several is None else ()
 
 
 def draw_salt(run: Run) -> Piece:
