@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from microagg_core.arrays import Ints
 from microagg_core.blocks.masking import GroupingRules, Mend, Protect, ProtectUnits
-from microagg_core.blocks.units import UnitRows, side_by_side
+from microagg_core.blocks.units import UnitRows, points_of_units
 from microagg_core.data.formats.writing import released_format
 from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.errors import DataError
@@ -86,7 +86,7 @@ class PartitionDemands:
 
         def protect(rows: Points, labels: Ints, units: UnitRows, spec: GroupingRules) -> Ints:
             asked, positions = self._arranged(demands, labels % units.n, units.n)
-            points, groups = side_by_side(rows, units.n, units.once, positions), labels[:: units.n] // units.n
+            points, groups = points_of_units(rows, units.n, units.once, positions), labels[:: units.n] // units.n
             if asked.demands:
                 groups = protected_groups(points, groups, spec.k, asked, spec.effort, spec.seed)[1]
             else:
