@@ -39,6 +39,8 @@ class UnitRows:
 
     n: int
     once: Bools
+    #: Given rows and their groups, changes these until each position of each holds what is demanded besides k.
+    protect: Callable[[Points, Ints], Ints] | None = None
 
 
 def group_units(rows: Points, size: int, once: Bools, group: Callable[[Points], Ints]) -> Ints:
