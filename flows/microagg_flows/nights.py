@@ -155,7 +155,7 @@ def plan_of_night(release: Release, made: BlockPlan) -> NightPlan | None:
         withheld=fates.withheld,
         vanished=fates.vanished,
         held_back=fates.held_back,
-        price=price_of_haste(made.block_rows, until, len(release.planned.context.kinds)) if night.number else None,
+        price=price_of_haste(made.block_units, until, len(release.planned.context.kinds)) if night.number else None,
         until=until,
     )
 

@@ -118,9 +118,8 @@ def survey(release: Release) -> str:
     nights.refuse_overlaps(release)
     arrivals = f", {combined.arrivals} of them arrivals" if release.has(MARKS) else ""
     survivors = f", {said}" if (said := release.tonight.in_words()) else ""
-    return (
-        f"{combined.rows} records in {n_parts} parts{arrivals}{survivors}, {sum(r.rows for r in counted)} blocking keys"
-    )
+    keys = "blocking keys" if spec.several is None else "keys of blocking values and rows of a unit"
+    return f"{combined.rows} records in {n_parts} parts{arrivals}{survivors}, {sum(r.rows for r in counted)} {keys}"
 
 
 _ALREADY = "{rows} records; this release is published already"

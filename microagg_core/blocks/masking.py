@@ -5,9 +5,10 @@ A release does this for every block, a comparison for drawn blocks, the Python f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,10 +57,6 @@ class Protect(Protocol):
     def __call__(self, X: Points, labels: Ints, k: int, *, effort: str | float, seed: int) -> tuple[Ints, Ints]: ...
 
 
-#: Given rows of units with their groups, changes these until what is demanded of each holds.
-ProtectUnits: TypeAlias = Callable[[Points, Ints, UnitRows, GroupingRules], Ints]
-
-
 class Mend(Protocol):
     """Change as few groups as it takes to hold a rule; returns the same array where all hold it."""
 
@@ -75,7 +72,8 @@ class BlockOutcome:
     #: Of each quasi-identifier, the groups' ticks.
     representatives: list[NDArray[Any]]
     seconds: float
-    #: No groups of at least k lose less than this sum of squared errors, on the scale of refinement.
+    #: No groups of at least k lose less than this sum of squared errors, on the scale of refinement; NaN where that is
+    #: not known, as of units of several rows.
     lower_bound: float
     #: Whether refinement made the groups better.
     improved: bool
@@ -103,7 +101,6 @@ def run_block(
     mend: Mend | None = None,
     proving: bool = True,
     units: UnitRows | None = None,
-    protect_units: ProtectUnits | None = None,
 ) -> BlockOutcome:
     """Partition one block, refine its groups and average them.
 
@@ -120,8 +117,7 @@ def run_block(
         block: its number makes the block's own seed, with the spec's.
         protect, mend: make groups hold what is demanded besides k, as they are refined or once they are; not both.
         proving: whether to prove how little any groups could lose; without that, the same groups come sooner.
-        units, protect_units: where units have several rows, which follow each other: groups are those of
-            ``group_units``, and what is demanded is demanded of each position.
+        units: where units have several rows, which follow each other: groups are then those of ``group_units``.
     """
     start = cpu_seconds()
     info = algorithms()[spec.algorithm.name]
@@ -141,8 +137,7 @@ def run_block(
     seed = int(np.random.SeedSequence([spec.seed, block]).generate_state(1, np.uint64)[0] >> np.uint64(1))
     with working_on(len(missing), block):
         if units is not None and units.n > 1:
-            units = replace(units, once=units.once[there])
-            outcome = _grouped_units(spec, compared, measured, units, seed, protect_units)
+            outcome = _grouped_units(spec, compared, units, seed)
             made = _representatives(encoding, ticks, outcome.labels)
             return replace(outcome, representatives=made, seconds=cpu_seconds() - start)
         labels, algorithm, tried, certificate = _grouped_by_parts(spec, Z, measured, parts, seed)
@@ -167,17 +162,10 @@ def _lighter(
     return again if lost < before or any(encoding.scales) else outcome
 
 
-def _grouped_units(
-    spec: GroupingRules,
-    compared: Points,
-    measured: Points,
-    units: UnitRows,
-    seed: int,
-    protect_units: ProtectUnits | None,
-) -> BlockOutcome:
+def _grouped_units(spec: GroupingRules, compared: Points, units: UnitRows, seed: int) -> BlockOutcome:
     """Group units of several rows, and refine their groups.
 
-    The bound is that of rows alone, which need not even be of other units: no release of units loses less.
+    Nothing is proved: a bound for rows alone is true, but so far below what groups of units can lose that it misleads.
     """
     used: dict[str, tuple[str, ...]] = {}
 
@@ -187,12 +175,11 @@ def _grouped_units(
         return refine_with_bound(points, labels, spec.k, spec.effort, seed, NOTHING)[0]
 
     labels = group_units(compared, units.n, units.once, group)
-    if protect_units is not None:
-        labels = protect_units(compared, labels, units, spec)
-    _, bound = refine_with_bound(measured, labels, spec.k, "off", seed, NOTHING)
+    if units.protect is not None:
+        labels = units.protect(compared, labels)
     algorithm, tried = next(iter(used.items()))
     certified = NOTHING if algorithms()[spec.algorithm.name].certified else None
-    return BlockOutcome(labels, [], 0.0, bound.sse, spec.effort != "off", algorithm, tried, certified)
+    return BlockOutcome(labels, [], 0.0, math.nan, spec.effort != "off", algorithm, tried, certified)
 
 
 def parts_by_zeros(apart: Sequence[int], ticks: Sequence[NDArray[Any]], missing: Bools, k: int) -> list[Ints]:

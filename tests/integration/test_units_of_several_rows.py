@@ -22,6 +22,7 @@ from microagg_core.inspect.gate import Inspected, make_checks, note_file
 from microagg_core.release.steps.candidate import CANDIDATE, ORIGINS
 from microagg_core.release.steps.checking import EXPECTED, notes_of_input, promise_of
 from microagg_core.release.steps.demands import DISTRIBUTIONS
+from microagg_core.release.verify import verify
 from microagg_core.series.eraser import forget
 from reference.profiles import least_profile, profile, rows_of_units
 from releasing.runs import NOW, data_digests, released_table, run_stages, start, write_release
@@ -289,6 +290,7 @@ def test_an_erased_household_takes_all_of_its_rows_and_stays_away(tmp_path: Path
     for file in (tmp_path / "output").rglob("data/*"):
         tags = set(pq.read_table(file)["tag"].to_pylist())
         assert not tags & set(panel.data["tag"][panel.data["home"] == home])
+    assert verify(str(tmp_path / "output")).passed
     left = with_homes(tmp_path, panel.data)
     assert least_profile(left["home"].tolist(), combinations(left)) >= 3
     # The same household with other persons is who was erased.

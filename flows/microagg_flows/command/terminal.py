@@ -68,15 +68,14 @@ def show_risk(figures: dict[str, Any]) -> None:
 
 
 def show_plan(report: PlanReport, refused: str = "") -> None:
+    by_rows = ", by rows of a unit" if report.units else ""
     print(
         _pairs(
             [
                 ("records", f"{report.records:,}" + (f" ({report.withheld:,} withheld)" if report.withheld else "")),
+                *(report.units.rows() if report.units else []),
                 *(report.night.rows() if report.night else []),
-                (
-                    "blocking keys",
-                    f"{report.keys:,}{', by rows of a unit' * report.several} ({report.undersized_keys:,} below k)",
-                ),
+                ("blocking keys", f"{report.keys:,}{by_rows} ({report.undersized_keys:,} below k)"),
                 ("blocks", f"{report.blocks:,} ({report.merged_blocks:,} merged, {report.split_blocks:,} from splits)"),
                 *_label_rows(report),
                 ("partitions", f"{report.partitions:,}"),

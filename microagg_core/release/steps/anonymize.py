@@ -96,7 +96,7 @@ def anonymize_partition(work: Work) -> int:
         units[start:end] = _units_of(rows.records[start:end], of_units.n)
         made = partial(run_block, spec, planned.encoding, steady, ticks, missing, number)
         if of_units.n > 1:
-            outcome = made(units=of_units, protect_units=demands.of_units(start, end) if demands else None)
+            outcome = made(units=demands.of_units(start, end, of_units, spec) if demands else of_units)
         else:
             protect, mend = demands.of_block(start, end) if demands else (None, None)
             outcome = made(protect, mend=mend)

@@ -7,15 +7,15 @@ counts those of the files again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Ints
-from microagg_core.blocks.masking import GroupingRules, Mend, Protect, ProtectUnits
-from microagg_core.blocks.units import UnitRows, side_by_side
+from microagg_core.blocks.masking import GroupingRules, Mend, Protect
+from microagg_core.blocks.units import UnitRows, points_of_units
 from microagg_core.data.formats.writing import released_format
 from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.errors import DataError
@@ -80,20 +80,20 @@ class PartitionDemands:
             codes.append(demand.codes(released, wholes[-1]))
         return cls(block_demands(demands, codes, wholes, weights), context.schema.weight)
 
-    def of_units(self, start: int, end: int) -> ProtectUnits:
+    def of_units(self, start: int, end: int, units: UnitRows, spec: GroupingRules) -> UnitRows:
         """Have the groups of the block of units of several rows hold the demands, in each position of their rows."""
         demands = self.whole.taken(np.arange(start, end))
 
-        def protect(rows: Points, labels: Ints, units: UnitRows, spec: GroupingRules) -> Ints:
+        def protect(rows: Points, labels: Ints) -> Ints:
             asked, positions = self._arranged(demands, labels % units.n, units.n)
-            points, groups = side_by_side(rows, units.n, units.once, positions), labels[:: units.n] // units.n
+            points, groups = points_of_units(rows, units.n, units.once, positions), labels[:: units.n] // units.n
             if asked.demands:
                 groups = protected_groups(points, groups, spec.k, asked, spec.effort, spec.seed)[1]
             else:
                 groups = mended_groups(points, groups, spec.k, asked)
             return np.repeat(groups, units.n) * units.n + positions
 
-        return protect
+        return replace(units, protect=protect)
 
     def _arranged(self, demands: BlockDemands, positions: Ints, size: int) -> tuple[BlockDemands, Ints]:
         """Find positions of rows within units in which the demands can be held: the given ones, or others by chance."""

@@ -92,12 +92,6 @@ def attack(urls: Sequence[str], columns: Sequence[str] = (), storage_options: di
     if len(urls) < 2:
         raise SpecError("an attack needs two releases or more; give the URL of another one")
     places = [read_release(url, storage_options) for url in urls]
-    for number, place in enumerate(places, 1):
-        if place.manifest.several is not None:
-            raise SpecError(
-                f"release {number} has units of several rows, and an attack counts records alone, so nothing it finds "
-                "would be safe to rely on; name releases of units of one row"
-            )
     names = _shared_columns([r.manifest for r in places], [shown(r.folder.url) for r in places], columns)
     releases = [read_evidence(r.folder, r.manifest, names) for r in places]
     described = tuple(
