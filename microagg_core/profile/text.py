@@ -185,11 +185,6 @@ class _Lines:
         return self.n_names > 1 and all(len(record) == self.n_names for record in self.records)
 
     @property
-    def cuts_nothing(self) -> bool:
-        """Tell whether the delimiter cuts no line."""
-        return all(len(record) == 1 for record in self.records)
-
-    @property
     def usual(self) -> int:
         """Count the cells that most records have."""
         return Counter(map(len, self.records)).most_common(1)[0][0] if self.records else 0
@@ -244,7 +239,7 @@ def _lines(head: str, is_whole: bool, delimiter: str) -> _Lines:
 def _single_column(tried: list[_Lines], place: str) -> _Lines:
     """Take a file as one column; refuse it if a delimiter cuts its header or most lines, or none leaves all whole."""
     best = max(tried, key=lambda lines: (lines.weight, lines.n_names))
-    uncut = [lines for lines in tried if lines.cuts_nothing]
+    uncut = [lines for lines in tried if all(len(record) == 1 for record in lines.records)]
     if not uncut or best.weight > _DELIMITED_SHARE * len(best.records) or any(lines.n_names > 1 for lines in tried):
         raise _ragged(best, tried, place)
     return uncut[0]
@@ -305,13 +300,21 @@ def refuse_doubtful_header(header: Record, records: Sequence[Record], place: str
         raise DataError(
             f"{place}:1: the first line looks like a record, not like a header; write a line of column names above it"
         )
-    _refuse_names(header, place)
+    if "" in header:
+        number = header.index("") + 1
+        hint = " (row names or an index, as R and pandas write them? write the file without)" if number == 1 else ""
+        raise DataError(f"{place}:1: column {number} has no name; give it one{hint}")
+    if twice := sorted({name for name in header if header.count(name) > 1}):
+        raise DataError(f"{place}:1: more than one column is named {', '.join(map(repr, twice))}; rename them")
     if n := _n_odd_firsts(columns):
         raise DataError(
             f"{place}: the first line behind the header holds text where the lines below hold numbers or dates, in {n} "
             "of the columns; take it out if it is a second header line (labels, units), else correct it"
         )
-    _refuse_single_quotes(columns, place)
+    for column in columns:
+        cells = [cell for cell in column if cell]
+        if len(cells) >= _LEAST_RECORDS and all(len(c) > 1 and c[0] == c[-1] == "'" for c in cells):
+            raise DataError(f"{place}: cells are quoted with ' instead of \"; write the file with double quotes")
 
 
 def _is_record(header: Record, columns: Sequence[Sequence[str]]) -> bool:
@@ -331,16 +334,6 @@ def _kind(column: Sequence[str]) -> str | None:
     return "numbers" if notations <= {"whole", "decimal", "comma", "either", "code"} else min(notations)
 
 
-def _refuse_names(header: Record, place: str) -> None:
-    if "" in header:
-        number = header.index("") + 1
-        hint = " (row names or an index, as R and pandas write them? write the file without)" if number == 1 else ""
-        raise DataError(f"{place}:1: column {number} has no name; give it one{hint}")
-    twice = sorted({name for name in header if header.count(name) > 1})
-    if twice:
-        raise DataError(f"{place}:1: more than one column is named {', '.join(map(repr, twice))}; rename them")
-
-
 def _n_odd_firsts(columns: Sequence[Sequence[str]]) -> int:
     """Count columns that would be of numbers or days but for their first cell; 0 where those are less than half."""
     if not columns or len(columns[0]) < _LEAST_RECORDS:
@@ -348,10 +341,3 @@ def _n_odd_firsts(columns: Sequence[Sequence[str]]) -> int:
     firsts = [column[0] for column in columns if _kind(column[1:])]
     odd = notation_counts(pa.array(firsts, pa.string())).get("text", 0)
     return odd if odd > _MANY * len(firsts) else 0
-
-
-def _refuse_single_quotes(columns: Sequence[Sequence[str]], place: str) -> None:
-    for column in columns:
-        cells = [cell for cell in column if cell]
-        if len(cells) >= _LEAST_RECORDS and all(len(c) > 1 and c[0] == c[-1] == "'" for c in cells):
-            raise DataError(f"{place}: cells are quoted with ' instead of \"; write the file with double quotes")
