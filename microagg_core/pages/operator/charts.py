@@ -131,7 +131,6 @@ def _colours(shares: Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
 
 
 def _png(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> bytes:
-    """Encode rows of RGBA pixels."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -46,7 +46,6 @@ class ReportInputs:
 
     @property
     def names(self) -> list[str]:
-        """The quasi-identifiers, in the release's order."""
         return [column.name for column in self.manifest.columns if column.role == "quasi_identifier"]
 
     @property

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+UNMEASURED = "Not measured by this run; microagg report SPEC makes the release again, apart, and measures it."
 #: What stands in a column of figures.
 _FIGURE: Final = re.compile(r"[-–]?[\d.,e+-]*(?: ?[%a-zA-Z]{1,4})*(?: ± [\d.,e+-]+(?: %)?)?")
 
