@@ -38,7 +38,7 @@ def operator_page(inputs: ReportInputs) -> bytes:
         name=manifest.name,
         release=f"{manifest.id}, draft" if inputs.is_draft else f"{manifest.id}, revision {manifest.revision}",
         records=f"{manifest.rows:,}",
-        columns=len(inputs.names),
+        columns=sum(column.role == "quasi_identifier" for column in manifest.columns),
         verdict=verdict(inputs),
         answers=answers(inputs),
         remarks=remarks(inputs),
