@@ -247,29 +247,26 @@ def _single_column(tried: list[_Lines], place: str) -> _Lines:
 
 def _ragged(best: _Lines, tried: list[_Lines], place: str) -> DataError:
     number = next(i for i, record in enumerate(best.records) if len(record) != best.usual)
-    record, line = best.records[number], best.numbers[number]
-    place_of_line = f"{place}:{line}"
+    record, called = best.records[number], _called(best.delimiter)
     if number == 0 and len(record) == best.usual - 1:
-        return DataError(
-            f"{place_of_line}: the header has {len(record)} names and the lines below {best.usual} cells; name every "
-            "column (R's row names have none: write the file without), or take out delimiters at the ends of lines"
+        says = (
+            f"the header has {len(record)} names and the lines below {best.usual} cells; name every column (R's row "
+            "names have none: write the file without), or take out delimiters at the ends of lines"
         )
-    if other := _other_delimiter(record, best, tried, number):
-        return DataError(
-            f"{place_of_line}: the line is separated by a {_called(other)} and others by a {_called(best.delimiter)}; "
-            "write the file with one delimiter"
+    elif other := _other_delimiter(record, best, tried, number):
+        says = (
+            f"the line is separated by a {_called(other)} and others by a {called}; write the file with one delimiter"
         )
-    if number == 0:
+    elif number == 0:
         header = next(i for i, record in enumerate(best.records) if len(record) == best.usual)
-        advice = f"take out what stands above line {best.numbers[header]}, if that is the header"
-        return DataError(
-            f"{place_of_line}: the line has {len(record)} cells and most have {best.usual}, as cut at each "
-            f"{_called(best.delimiter)}; {advice}"
+        says = (
+            f"the line has {len(record)} cells and most have {best.usual}, as cut at each {called}; take out what "
+            f"stands above line {best.numbers[header]}, if that is the header"
         )
-    return DataError(
-        f"{place_of_line}: the line has {len(record)} cells instead of {best.usual}, as cut at each "
-        f"{_called(best.delimiter)}; correct it, or say --delimiter"
-    )
+    else:
+        cells = f"{len(record)} cells instead of {best.usual}"
+        says = f"the line has {cells}, as cut at each {called}; correct it, or say --delimiter"
+    return DataError(f"{place}:{best.numbers[number]}: {says}")
 
 
 def _other_delimiter(record: Record, best: _Lines, tried: list[_Lines], number: int) -> str | None:
