@@ -53,26 +53,22 @@ def doctor(
         raise typer.Exit(code)
 
 
-OptionalSpecArgument = Annotated[
-    str | None, typer.Argument(help="The release spec: a path or any fsspec URL.", metavar="release.yaml")
-]
-DescribeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--describe",
-        help="Read no data: what a release of rows=1e9,keys=3e6,workers=100,... takes in time, memory and money.",
-        metavar="NAME=VALUE,...",
-    ),
-]
-
-
 @command("plan")
 def plan(
     record: RunRecord,
-    spec: OptionalSpecArgument = None,
+    spec: Annotated[
+        str | None, typer.Argument(help="The release spec: a path or any fsspec URL.", metavar="release.yaml")
+    ] = None,
     release_id: IdOption = None,
     settings: SetOption = None,
-    describe: DescribeOption = None,
+    describe: Annotated[
+        str | None,
+        typer.Option(
+            "--describe",
+            help="Read no data: what a release of rows=1e9,keys=3e6,workers=100,... takes in time, memory and money.",
+            metavar="NAME=VALUE,...",
+        ),
+    ] = None,
     expected: Annotated[
         bool,
         typer.Option(

@@ -95,31 +95,6 @@ def _write_solved(outcome: Attack, path: Path) -> None:
         write_file(path, text.getvalue().encode(), 0o600, os.O_EXCL)
 
 
-QuasiIdentifiersOption = Annotated[
-    str, typer.Option("--quasi-identifiers", help="Of a file: columns, separated by commas; default: all with a mean.")
-]
-KsOption = Annotated[
-    str,
-    typer.Option(
-        "--k", help="Values of k, separated by commas; default: of a file 3,5,10, of a spec its own and neighbours."
-    ),
-]
-RefineOption = Annotated[
-    str | None, typer.Option("--refine", help="Of a spec: off, fast, thorough, separated by commas; default: all.")
-]
-SeedsOption = Annotated[
-    int | None, typer.Option(min=1, max=100, help="Of a spec: seeds that are tried of what draws; default: 3.")
-]
-RecordsOption = Annotated[
-    int | None,
-    typer.Option(help="Of a spec: records up to which all are grouped, and else about as many; default: 30,000."),
-]
-PictureOption = Annotated[
-    Path | None,
-    typer.Option("--plot", help="Also draw loss against k, or of a spec risk against loss, here (.png, .svg, .pdf)."),
-]
-
-
 @command("compare")
 def compare(
     record: RunRecord,
@@ -129,20 +104,40 @@ def compare(
             help="A release spec; or a Parquet, CSV or Arrow file (path, URL or glob).", metavar="release.yaml|DATA"
         ),
     ],
-    quasi_identifiers: QuasiIdentifiersOption = "",
-    k: KsOption = "",
+    quasi_identifiers: Annotated[
+        str,
+        typer.Option("--quasi-identifiers", help="Of a file: columns, separated by commas; default: all with a mean."),
+    ] = "",
+    k: Annotated[
+        str,
+        typer.Option(
+            "--k", help="Values of k, separated by commas; default: of a file 3,5,10, of a spec its own and neighbours."
+        ),
+    ] = "",
     algorithms: Annotated[
         str, typer.Option("--algorithms", help="Algorithms, separated by commas; default: all that suit.")
     ] = "",
     seed: Annotated[int | None, typer.Option(min=0, help="Of a file: for algorithms that draw; default: 0.")] = None,
-    refine: RefineOption = None,
-    seeds: SeedsOption = None,
-    records: RecordsOption = None,
+    refine: Annotated[
+        str | None, typer.Option("--refine", help="Of a spec: off, fast, thorough, separated by commas; default: all.")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, max=100, help="Of a spec: seeds that are tried of what draws; default: 3.")
+    ] = None,
+    records: Annotated[
+        int | None,
+        typer.Option(help="Of a spec: records up to which all are grouped, and else about as many; default: 30,000."),
+    ] = None,
     release_id: IdOption = None,
     settings: SetOption = None,
     as_json: JsonOption = False,
     table: Annotated[Path | None, typer.Option("--table", "--csv", help="Also write the table as CSV here.")] = None,
-    plot: PictureOption = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot", help="Also draw loss against k, or of a spec risk against loss, here (.png, .svg, .pdf)."
+        ),
+    ] = None,
     page: Annotated[Path | None, typer.Option("--html", help="Of a spec: also write a page with all of it.")] = None,
     quiet: QuietOption = False,
 ) -> None:
