@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,6 +35,7 @@ _WORST_HEADER = (
     "unavoidable, at least",
     "why",
 )
+_PROVED = " The bound is proved: no grouping of these blocks into groups of at least k loses less."
 #: Sizes that each have a column of their own; more are put together.
 _MOST_SIZES = 16
 
@@ -60,8 +62,8 @@ def loss_section(inputs: ReportInputs) -> PageSection:
         folded,
         notes=(
             *(f"Of ‘{name}’, {generalized_words(of)}" for name, of in parents.items()),
-            "Loss is the share of the columns’ variation, each standardized, that the release no longer has (L_SSE). "
-            "The bound is proved: no grouping of these blocks into groups of at least k loses less.",
+            "Loss is the share of the columns’ variation, each standardized, that the release no longer has (L_SSE)."
+            f"{'' if losses.lower_bound is None else _PROVED}",
         ),
     )
 
@@ -157,7 +159,8 @@ def _worst_table(inputs: ReportInputs, worst: Sequence[Mapping[Any, Any]]) -> Pa
     cells: list[tuple[str, ...]] = [_WORST_HEADER]
     for of in worst:
         times = of["share"] / of["part"]
-        unavoidable = percent_in_words(min(of["lower_bound"] / of["sse"], 1.0)) if of["sse"] else NONE
+        is_bounded = of["sse"] and not math.isnan(of["lower_bound"])
+        unavoidable = percent_in_words(min(of["lower_bound"] / of["sse"], 1.0)) if is_bounded else NONE
         why = _why(of["records"], times, inputs.manifest.k, reasons.get(of["block"], ""))
         counts = (f"{of[name]:,}" for name in ("block", "records", "groups"))
         cells.append((*counts, percent_in_words(of["share"]), readable(times, 2), unavoidable, why))

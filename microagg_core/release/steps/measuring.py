@@ -187,13 +187,15 @@ def proved_figures(statistics: LossStatistics, blocks: pa.Table) -> Figures:
 
     Blocks lose independently of each other, so their bounds add up. All refers to what is released, after
     rounding. Bounds are rounded down, by more than standardizing has rounded nearby values, and gap and ratio
-    computed from them, so that none claims too much.
+    computed from them, so that none claims too much. Nothing is proved where it is not of some block.
     """
-    sse = losses_of(statistics).sse
+    sse, made = losses_of(statistics).sse, Figures(refined=bool(np.any(np.asarray(blocks["improved"]))))
+    made |= _choices(blocks)
     total = math.fsum(np.asarray(blocks["lower_bound"]).tolist())
+    if math.isnan(total):
+        return made
     bound = min(to_digits(total * _SHRINK, MOST_DIGITS, decimal.ROUND_FLOOR), significant(sse))
-    figures = Figures(lower_bound=bound, gap=significant(gap_percent(sse, bound))) | _choices(blocks)
-    figures |= Figures(refined=bool(np.any(np.asarray(blocks["improved"]))))
+    figures = made | Figures(lower_bound=bound, gap=significant(gap_percent(sse, bound)))
     return figures | Figures(certificate=_certificate(blocks)) if "bound" in blocks.column_names else figures
 
 
