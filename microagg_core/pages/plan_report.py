@@ -116,8 +116,7 @@ class UnitCounts:
 class PlanReport:
     records: int
     withheld: int
-    #: How many of these (or of units, where they have several rows) only so that the others cannot be computed from
-    #: totals; and all that is said of them, in words.
+    #: How many of these only so that the others cannot be computed from totals; and all that is said of them, in words.
     added: int
     withheld_words: tuple[str, ...]
     #: Records that wait for a later night of a series.
@@ -339,8 +338,6 @@ def _reason(plan: BlockPlan, few: str, block: int) -> str:
         )
     if strata.pattern[stratum]:
         words.append(f"records with {int(strata.pattern[stratum]).bit_count()} quasi-identifiers missing")
-    if strata.sizes is not None:
-        words.append(f"units of {int(strata.sizes[stratum])} row(s) each")
     return "; ".join(words) or "one blocking key"
 
 

@@ -62,38 +62,20 @@ class FileProfile:
 
 
 def profile_of(
-    url: str,
-    delimiter: str | None = None,
-    encoding: str | None = None,
-    storage_options: dict[str, Any] | None = None,
+    url: str, delimiter: str | None = None, encoding: str | None = None, storage_options: dict[str, Any] | None = None
 ) -> FileProfile:
-    """The profile of the file or files at a URL or glob."""
     understanding = understood(url, delimiter, encoding, storage_options)
     sample = understanding.sample
-    columns = [
-        replace(
-            profiled(
-                field.name,
-                understanding.type_of(field.name),
-                sample.table.column(field.name),
-                understanding.remarks.get(field.name, ""),
-            ),
-            is_ordered=levels_of(field) is not None,
-        )
-        for field in sample.table.schema
-    ]
-    n_rows, is_counted = _rows(understanding)
+    columns = []
+    for field in sample.table.schema:
+        type_name, remark = understanding.type_of(field.name), understanding.remarks.get(field.name, "")
+        column = profiled(field.name, type_name, sample.table.column(field.name), remark)
+        columns.append(replace(column, is_ordered=levels_of(field) is not None))
     several = several_rows(columns, sample.table, sample.is_whole)
     look = partial(look_at_rows, understanding.source, sample.table, several)
-    return FileProfile(
-        understanding.source,
-        n_rows,
-        is_counted,
-        sample.in_words(),
-        without_refusals(proposed_roles(columns, sample.table, several), look),
-        understanding.encoding_reason,
-        several,
-    )
+    proposals = without_refusals(proposed_roles(columns, sample.table, several), look)
+    reason = understanding.encoding_reason
+    return FileProfile(understanding.source, *_rows(understanding), sample.in_words(), proposals, reason, several)
 
 
 def _rows(understanding: Understanding) -> tuple[int, bool]:
@@ -116,10 +98,7 @@ _INDENT = "    "
 
 
 def profile_lines(profile: FileProfile) -> Iterator[str]:
-    """The profile as lines of at most 80 characters, in which nothing is left out.
-
-    Only a name that is longer than that makes its line longer.
-    """
+    """Write the profile in lines of at most 80 characters, unless a name is longer; nothing is left out."""
     yield from _input_lines(profile)
     for sentence in unit_sentences(profile.several):
         yield from _wrapped(sentence, "")
@@ -205,14 +184,9 @@ def _input_lines(profile: FileProfile) -> Iterator[str]:
     if source.format != "csv":
         return
     dialect = source.csv
-    words = ", ".join(repr(word) for word in dialect.null_words)
-    yield from _wrapped(
-        f"delimiter {dialect.delimiter!r}, encoding {dialect.encoding}, decimal mark "
-        f"{dialect.decimal_mark!r}, quotes '\"', null words {words}",
-        "",
-    )
-    if profile.encoding_reason:
-        yield from _wrapped(profile.encoding_reason, "")
+    written = f"delimiter {dialect.delimiter!r}, encoding {dialect.encoding}, decimal mark {dialect.decimal_mark!r}"
+    yield from _wrapped(f"{written}, quotes '\"', null words {', '.join(map(repr, dialect.null_words))}", "")
+    yield from _wrapped(profile.encoding_reason, "")
 
 
 def _column_lines(proposal: RoleProposal, name_width: int) -> Iterator[str]:

@@ -121,25 +121,16 @@ _MOST_BLOCKING = 4
 #: Continuous figures have more different values.
 _CONTINUOUS = 20
 
-QUASI, BLOCKING, CONFIDENTIAL, DROP, IDENTIFIERS, WEIGHT = (
-    "quasi_identifiers",
-    "blocking",
-    "confidential",
-    "drop",
-    "identifiers",
-    "weight",
-)
+QUASI, BLOCKING, CONFIDENTIAL = "quasi_identifiers", "blocking", "confidential"
+DROP, IDENTIFIERS, WEIGHT = "drop", "identifiers", "weight"
 _KNOWN_OUTSIDE = "known from outside"
 _UNKNOWN = "nothing tells whether others know it: confidential, if nobody does"
+#: Of blocking columns these come first, in this order, where not all can be.
 _SEEN = ("sex", "place", "group", "job", "family", "schooling", "age", "birth", "career")
 _NO_NUMBER_LACKS = "as no number may where units have several rows: fill them in"
 _OF_PEOPLE = {"sex", "age", "birth", "group", "family", "schooling"}
-#: Which blocking columns come first, where not all can be.
-_BLOCKING_ORDER = ("sex", "place", "group", "job", "family", "schooling", "age", "birth", "career")
 _MEASURED = {"birth": "tells the age", "age": "a number", "career": "a number", "family": "a number",
              "schooling": "a number", "measure": "can be seen", "date": "a date", "time": "a date"}  # fmt: skip
-
-
 #: Kinds of few whole numbers, by what their name means, in the order in which that counts; else they may be codes.
 _KIND_OF = {"schooling": "ordinal", "family": "number", "age": "number", "birth": "number", "career": "number",
             "measure": "number", "time": "number", "money": "number"}  # fmt: skip
@@ -187,8 +178,6 @@ class RoleProposal:
     column: ColumnProfile
     role: str
     reason: str
-    #: Of a column that cannot be blocked by: the role and reason that it has then.
-    otherwise: tuple[str, str] | None = None
     #: Whether units have several rows, which can lack no number.
     is_of_several: bool = False
 
@@ -239,13 +228,11 @@ def _filled(proposal: RoleProposal) -> RoleProposal:
 def _not_too_many(proposals: Sequence[RoleProposal]) -> Iterator[RoleProposal]:
     """Drop columns that are quasi-identifiers for want of anything that tells, where there are many others."""
     room = _MOST_AVERAGED - sum(one.role == QUASI and one.reason != _UNKNOWN for one in proposals)
+    many = f"{_UNKNOWN}; but {_MOST_AVERAGED} quasi-identifiers are many already"
     for one in proposals:
-        if one.role == QUASI and one.reason == _UNKNOWN:
-            room -= 1
-            many = f"{_UNKNOWN}; but {_MOST_AVERAGED} quasi-identifiers are many already"
-            yield one if room >= 0 else replace(one, role=DROP, reason=many)
-        else:
-            yield one
+        is_unknown = one.role == QUASI and one.reason == _UNKNOWN
+        room -= is_unknown
+        yield replace(one, role=DROP, reason=many) if is_unknown and room < 0 else one
 
 
 def _of_several(proposal: RoleProposal, several: SeveralProposal) -> RoleProposal:
@@ -255,8 +242,8 @@ def _of_several(proposal: RoleProposal, several: SeveralProposal) -> RoleProposa
         return replace(one, role=IDENTIFIERS, reason=f"names {several.units:,} units of several rows")
     if name == several.row:
         return replace(one, role=IDENTIFIERS, reason="tells the rows of a unit apart")
-    if one.role == BLOCKING and one.otherwise and name not in several.same:
-        role, reason = one.otherwise
+    if one.role == BLOCKING and name not in several.same:
+        role, reason = _otherwise(one.column)
         differs = f"categories, {_KNOWN_OUTSIDE}, which differ within units"
         return replace(one, role=role, reason=differs if role == QUASI else reason)
     return one
@@ -290,8 +277,7 @@ def by_itself(column: ColumnProfile) -> RoleProposal:
         return RoleProposal(column, CONFIDENTIAL, "a sampling weight; it may tell the stratum, so round it if it does")
     if reason := _names_somebody(column, meanings):
         return RoleProposal(column, IDENTIFIERS, reason)
-    role, reason, otherwise = (_of_number if column.is_numeric else _of_text)(column, meanings)
-    return RoleProposal(column, role, reason, otherwise)
+    return RoleProposal(column, *(_of_number if column.is_numeric else _of_text)(column, meanings))
 
 
 def _names_somebody(column: ColumnProfile, meanings: Sequence[str]) -> str:
@@ -319,39 +305,35 @@ def _names_somebody(column: ColumnProfile, meanings: Sequence[str]) -> str:
     return ""
 
 
-_Role = tuple[str, str, tuple[str, str] | None]
-
-
-def _of_text(column: ColumnProfile, meanings: Sequence[str]) -> _Role:
+def _of_text(column: ColumnProfile, meanings: Sequence[str]) -> tuple[str, str]:
     differing = column.distinct / max(1, column.valid)
     if "note" in meanings or ((column.longest or 0) > _LONG_TEXT and differing > _DIFFERING_SHARE):
-        return DROP, "free text, which may name anybody", None
+        return DROP, "free text, which may name anybody"
     if column.remark and column.remark != CODES:
-        return DROP, f"{column.remark}; then look again", None
+        return DROP, f"{column.remark}; then look again"
     if "bool" not in column.type and "string" not in column.type and column.type != "text":
-        return DROP, f"{column.type}, which nobody can look over", None
+        return DROP, f"{column.type}, which nobody can look over"
     if (_seen(meanings) and "money" not in meanings) or column.tells_sex:
-        return BLOCKING, f"categories, {_KNOWN_OUTSIDE}", _otherwise(column)
+        return BLOCKING, f"categories, {_KNOWN_OUTSIDE}"
     if not _has_few_categories(column):
-        return DROP, _too_many(column), None
-    return *_by_names(meanings), None
+        return DROP, _too_many(column)
+    return _by_names(meanings)
 
 
-def _of_number(column: ColumnProfile, meanings: Sequence[str]) -> _Role:
-    is_truth, is_date = column.type == "bool", column.type.startswith(("date", "timestamp"))
+def _of_number(column: ColumnProfile, meanings: Sequence[str]) -> tuple[str, str]:
     seen = _seen(meanings)
-    if is_truth and seen:
-        return BLOCKING, f"two categories, {_KNOWN_OUTSIDE}", (QUASI, f"yes or no, {_KNOWN_OUTSIDE}")
-    if is_date and "sensitive" not in meanings:
-        return QUASI, "a date, which others may know", None
+    if column.type == "bool" and seen:
+        return BLOCKING, f"two categories, {_KNOWN_OUTSIDE}"
+    if column.type.startswith(("date", "timestamp")) and "sensitive" not in meanings:
+        return QUASI, "a date, which others may know"
     if "money" in meanings or "sensitive" in meanings:
-        return *_by_names(meanings), None
+        return _by_names(meanings)
     if seen in ("sex", "group", "job") or (seen == "place" and "float" not in column.type):
-        return BLOCKING, f"codes, {_KNOWN_OUTSIDE}", _otherwise(column)
+        return BLOCKING, f"codes, {_KNOWN_OUTSIDE}"
     measured = next((one for one in _MEASURED if one in meanings), None)
     if measured or seen:
-        return QUASI, f"{_MEASURED.get(measured or '', 'a number')}, {_KNOWN_OUTSIDE}", None
-    return *_by_names(meanings), None
+        return QUASI, f"{_MEASURED.get(measured or '', 'a number')}, {_KNOWN_OUTSIDE}"
+    return _by_names(meanings)
 
 
 def _seen(meanings: Sequence[str]) -> str | None:
@@ -368,6 +350,8 @@ def _too_many(column: ColumnProfile) -> str:
 
 def _otherwise(column: ColumnProfile) -> tuple[str, str]:
     """Say what becomes of categories that others know, where too few records would be left to block by them too."""
+    if column.type == "bool":
+        return QUASI, f"yes or no, {_KNOWN_OUTSIDE}"
     if not _has_few_categories(column):
         return DROP, f"{_KNOWN_OUTSIDE}, and {_too_many(column)}"
     if column.is_numeric and not column.is_whole:
@@ -410,19 +394,18 @@ def _with_blocking(
         if len(chosen) < _MOST_BLOCKING and _is_filled(finer):
             keys = finer
             chosen.append(one.column.name)
-    return [_settled(one, chosen) for one in proposals]
-
-
-def _settled(proposal: RoleProposal, chosen: Sequence[str]) -> RoleProposal:
-    if proposal.role != BLOCKING or proposal.column.name in chosen or proposal.otherwise is None:
-        return proposal
-    role, reason = proposal.otherwise
-    return replace(proposal, role=role, reason=reason)
+    settled = []
+    for one in proposals:
+        if one.role == BLOCKING and one.column.name not in chosen:
+            role, reason = _otherwise(one.column)
+            one = replace(one, role=role, reason=reason)
+        settled.append(one)
+    return settled
 
 
 def _rank(proposal: RoleProposal) -> int:
-    meanings = meanings_of(proposal.column.name)
-    return next((i for i, one in enumerate(_BLOCKING_ORDER) if one in meanings), len(_BLOCKING_ORDER))
+    seen = _seen(meanings_of(proposal.column.name))
+    return _SEEN.index(seen) if seen else len(_SEEN)
 
 
 def units_of(sample: pa.Table, several: SeveralProposal) -> tuple[pa.Table, Ints]:
@@ -443,17 +426,14 @@ def _finer(keys: Ints, column: pa.ChunkedArray) -> Ints:
 
 def _is_filled(keys: Ints) -> bool:
     sizes = np.bincount(keys)
-    return bool(
-        len(keys) >= _RECORDS_OF_A_KEY * len(sizes) and sizes[sizes < STARTER_K].sum() <= _SHARE_BELOW_K * len(keys)
-    )
+    n_below_k = int(sizes[sizes < STARTER_K].sum())
+    return len(keys) >= _RECORDS_OF_A_KEY * len(sizes) and n_below_k <= _SHARE_BELOW_K * len(keys)
 
 
 #: With more of them groups are so wide that averages say little; what is refused beyond that is dropped.
 _MOST_AVERAGED = 20
 #: What is refused of all confidential columns together, and not of some of them.
 _OF_ALL = ("jointly_unique", "ties_few_records")
-
-
 #: What a plan with some roles would be refused for.
 Look: TypeAlias = Callable[[Sequence[RoleProposal]], tuple[Disclosure, ...]]
 

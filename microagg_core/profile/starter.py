@@ -85,10 +85,8 @@ def _role_lines(proposals: Sequence[RoleProposal], is_accepted: bool) -> Iterato
     if not is_accepted:
         yield "  # to decide: move every column from here to the list that fits, then take to_decide out."
         yield "  to_decide:"
-        order = list(ROLES)
-        yield from _column_lines(
-            sorted(in_order, key=lambda one: order.index(one.role)), "propose {} ({})", in_words=True
-        )
+        by_role = [one for role in ROLES for one in in_order if one.role == role]
+        yield from _column_lines(by_role, "propose {} ({})", in_words=True)
     for role, what in ROLES.items():
         if role == WEIGHT:
             named = [quoted(one.column.name) for one in in_order if one.role == role and is_accepted]
@@ -182,10 +180,8 @@ def left_to_decide(profile: FileProfile) -> list[str]:
     ids = profile.with_role(IDENTIFIERS)
     is_told = profile.several is not None or any(column.unique == 1 for column in ids)
     repeats = not is_told and any(column.unique < 1 for column in ids)
-    lacking = (
-        [] if profile.with_role(QUASI) else ["no column is proposed for quasi_identifiers, which take at least one"]
-    )
-    return [*lacking, *([" ".join(_unit(profile)[1])] if repeats else [])]
+    lacking = "no column is proposed for quasi_identifiers, which take at least one"
+    return [lacking] * (not profile.with_role(QUASI)) + [" ".join(_unit(profile)[1])] * repeats
 
 
 _TEMPLATE = """\
