@@ -130,16 +130,6 @@ def _read_whole(fs: Any, path: str) -> bytes:
     return bytes(fs.cat_file(path, **({"max_concurrency": 1} if _is_s3(fs) else {})))
 
 
-def _remove_one_by_one(fs: Any, paths: Sequence[str]) -> None:
-    def remove(path: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            settled(lambda: fs.rm_file(path))
-
-    with ThreadPoolExecutor(_DELETES_AT_ONCE) as pool:
-        for _ in pool.map(remove, paths):
-            pass
-
-
 @dataclass(frozen=True)
 class RemoteStore:
     """Objects below one URL; methods do what those of `Store` say, and raise what fsspec and its file systems raise."""
@@ -237,8 +227,14 @@ class RemoteStore:
         fs, root = self._connect()
         if _is_s3(fs):
             settled(lambda: Removal(fs, root, shown(self.url)).remove(names))
-        else:
-            _remove_one_by_one(fs, [f"{root}/{name}" for name in names])
+            return
+
+        def remove(name: str) -> None:
+            with contextlib.suppress(FileNotFoundError):
+                settled(lambda: fs.rm_file(f"{root}/{name}"))
+
+        with ThreadPoolExecutor(_DELETES_AT_ONCE) as pool:
+            list(pool.map(remove, names))
 
     @patient
     def delete_all(self, prefix: str) -> None:
@@ -309,11 +305,10 @@ class RemoteStore:
     @contextmanager
     def local_copy(self, name: str) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="microagg-") as folder:
-            disk = LocalDisk(Path(folder))
-            with disk.path("object").open("wb") as file:
-                for chunk in self.chunks(name):
-                    file.write(chunk)
-            yield disk.path("object")
+            path = Path(folder) / "object"
+            with path.open("wb") as file:
+                file.writelines(self.chunks(name))
+            yield path
 
 
 class _Explained(io.RawIOBase):

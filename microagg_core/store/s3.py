@@ -131,8 +131,7 @@ class Removal:
 
     def remove(self, names: Sequence[str]) -> None:
         with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-            for _ in pool.map(self._remove_batch, _batches(sorted(map(self._key, names)))):
-                pass
+            list(pool.map(self._remove_batch, _batches(sorted(map(self._key, names)))))
 
     def remove_below(self, folder: str, names: Sequence[str]) -> None:
         """Remove all that is below a folder, where these objects are listed, with the versions of others."""

@@ -94,7 +94,7 @@ def is_local(url: str) -> bool:
     >>> is_local("/data/x"), is_local("file:///data/x"), is_local("s3://bucket/x")
     (True, True, False)
     """
-    last = url.split("::")[-1]
+    last = url.rpartition("::")[2]
     return bool(_LOCAL.match(last)) or not _SCHEME.match(last)
 
 
@@ -104,7 +104,7 @@ def local_path(url: str) -> str:
     >>> local_path("file:///data/./x")
     '/data/x'
     """
-    last = url.split("::")[-1]
+    last = url.rpartition("::")[2]
     path = last[match.end() :] if (match := _LOCAL.match(last)) else last
     return os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 - pathlib keeps '..'
 
@@ -114,7 +114,7 @@ def _places(url: str) -> tuple[str, set[tuple[str, ...]]]:
 
     Keys of an object store are literal, '..' included, but some servers resolve them: both readings count.
     """
-    last = url.split("::")[-1]
+    last = url.rpartition("::")[2]
     if is_local(last):
         real = os.path.realpath(local_path(last))
         return "file", {tuple(part for part in real.split("/") if part)}

@@ -7,7 +7,7 @@ from collections import Counter
 
 from microagg_core.data.formats.options import CsvOutput
 from microagg_core.data.formats.writing import ReaderCode, released_format
-from microagg_core.release.manifest import ColumnEntry, Manifest
+from microagg_core.release.manifest import Manifest
 from microagg_core.release.pages.document import Snippet
 from microagg_core.release.pages.escaping import sql_name, sql_text, visible
 from microagg_core.release.pages.words import about, address, column_type, column_words, said_of, summary, title
@@ -111,12 +111,16 @@ def views_sql(manifest: Manifest) -> bytes:
         files=",\n".join(f"    {sql_text(part.name)}" for part in manifest.parts),
         options=_csv_options(manifest),
     )
-    comments = [f"COMMENT ON VIEW {view} IS {sql_text(_of_release(manifest))};\n"]
+    words = [title(manifest), f"release {manifest.id}, revision {manifest.revision}", summary(manifest)]
+    words += [f"licence: {licence}"] if (licence := about(manifest).licence) else []
+    comments = [f"COMMENT ON VIEW {view} IS {sql_text(visible('; '.join(words)))};\n"]
     # DuckDB does not tell great letters from small ones: of columns that differ by nothing else none has a comment.
     names = Counter(column.name.lower() for column in manifest.columns)
     for column in manifest.columns:
         if names[column.name.lower()] == 1 and visible(column.name) == column.name:
-            comment = sql_text(_of_column(manifest, column))
+            said = said_of(manifest, column)
+            name = f"{said.label} ({said.unit})" if said.label and said.unit else said.label or said.unit
+            comment = sql_text(column_words(manifest, column, name))
             comments.append(f"COMMENT ON COLUMN {view}.{sql_name(column.name)} IS {comment};\n")
     return (head + "".join(comments)).encode()
 
@@ -131,16 +135,3 @@ def _csv_options(manifest: Manifest) -> str:
         + ",\n".join(types)
         + "\n}"
     )
-
-
-def _of_release(manifest: Manifest) -> str:
-    said = about(manifest)
-    words = [title(manifest), f"release {manifest.id}, revision {manifest.revision}", summary(manifest)]
-    words += [f"licence: {said.licence}"] if said.licence else []
-    return visible("; ".join(words))
-
-
-def _of_column(manifest: Manifest, column: ColumnEntry) -> str:
-    said = said_of(manifest, column)
-    name = f"{said.label} ({said.unit})" if said.label and said.unit else said.label or said.unit
-    return column_words(manifest, column, name)
