@@ -46,6 +46,7 @@ from microagg_core.series.survivors import (
     FateCounts,
     RecalledPart,
 )
+from microagg_core.series.together import BRING, PUT_TOGETHER, UNITS_FOUND, BroughtTogether, refuse_units
 from microagg_core.series.tonight import Tonight, begin_night, refuse_overlap
 from microagg_core.series.traces import BUNDLES, COUNT_TRACES, RANGE_NOTES, TRACE, TRACE_NOTES
 from microagg_core.series.verdict import night_checks
@@ -70,15 +71,16 @@ def begin(release: Release) -> FileSchema:
     return of_spec(release.spec)
 
 
-def identify(release: Release) -> None:
-    """Find out who is who, before anything is counted."""
+def identify(release: Release) -> BroughtTogether:
+    """Find out who is who, before anything is counted; and what units of several rows are like."""
     tonight = release.tonight
     night = tonight.night
     if not tonight.has_units:
-        return
+        return BroughtTogether()
     release.know(NIGHT, night)
     release.know(NIGHT_KEY, tonight.key)
     release.counts |= {"range of units": night.n_ranges, "range of atoms": night.n_atom_ranges}
+    found = _brought_together(release) if release.spec.several is not None else BroughtTogether()
     release.do(IDENTIFY)
     tonight.n_units = sum(receipt.rows for receipt in release.do(MATCH))
     tonight.matched = sum(release.written(MATCHED).read_all(MATCHED), MatchCounts())
@@ -90,6 +92,17 @@ def identify(release: Release) -> None:
     release.hold_until = until
     if night.n_carried:
         _decide(release, tonight)
+    return found
+
+
+def _brought_together(release: Release) -> BroughtTogether:
+    release.do(BRING)
+    release.do(PUT_TOGETHER)
+    found = refuse_units(release.spec, release.written(UNITS_FOUND))
+    release.drop_slices(BRING)
+    more = f"; {found.left_out} beyond the limit are left out" if found.left_out else ""
+    release.progress.say(f"{found.rows} records of {found.units} units{more}")
+    return found
 
 
 def refuse_overlaps(release: Release) -> None:
@@ -142,7 +155,7 @@ def plan_of_night(release: Release, made: BlockPlan) -> NightPlan | None:
         withheld=fates.withheld,
         vanished=fates.vanished,
         held_back=fates.held_back,
-        price=price_of_haste(made.block_rows, until, len(release.planned.context.kinds)) if night.number else None,
+        price=price_of_haste(made.block_units, until, len(release.planned.context.kinds)) if night.number else None,
         until=until,
     )
 

@@ -50,7 +50,13 @@ def write_page(release: Release) -> list[str]:
 def draw_for_page(release: Release) -> None:
     """Draw the blocks that the page tries, so that scattering collects their rows."""
     release.drawn = None
-    if _is_off() or release.has(MARKS) or release.rebuilding or not _looks_ahead(release):
+    if (
+        _is_off()
+        or release.spec.several is not None
+        or release.has(MARKS)
+        or release.rebuilding
+        or not _looks_ahead(release)
+    ):
         return
     with suppress(MicroaggError):  # the page will say it
         drawn = draw_neighbours(release, for_page=True)

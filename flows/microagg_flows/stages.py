@@ -102,12 +102,13 @@ def survey(release: Release) -> str:
     release.know(CONTEXT, Context(spec, listing.schema, tuple(listing.parts), rough))
     release.know_piece(SALT, draw_salt(run))
     n_parts = release.counts["part"] = len(listing.parts)
-    nights.identify(release)
+    found = nights.identify(release)
     release.do(SURVEY_PARTS)
     context = release.known(CONTEXT)
     release.do(UNITS)
     refuse_repeated_units(spec, unit_checks(spec, context.schema), release.written(REPEATED))
     combined = combine_survey(spec, release.written(*SURVEY_PARTS.writes), context)
+    combined = dataclasses.replace(combined, left_out=found.left_out, cut_units=found.cut_units)
     release.know(SURVEY, combined)
     counted = release.do(MERGE_KEYS)
     release.drop_slices(SURVEY_PARTS)
@@ -117,9 +118,8 @@ def survey(release: Release) -> str:
     nights.refuse_overlaps(release)
     arrivals = f", {combined.arrivals} of them arrivals" if release.has(MARKS) else ""
     survivors = f", {said}" if (said := release.tonight.in_words()) else ""
-    return (
-        f"{combined.rows} records in {n_parts} parts{arrivals}{survivors}, {sum(r.rows for r in counted)} blocking keys"
-    )
+    keys = "blocking keys" if spec.several is None else "keys of blocking values and rows of a unit"
+    return f"{combined.rows} records in {n_parts} parts{arrivals}{survivors}, {sum(r.rows for r in counted)} {keys}"
 
 
 _ALREADY = "{rows} records; this release is published already"

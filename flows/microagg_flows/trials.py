@@ -23,6 +23,7 @@ from microagg_flows.progress import awaited
 from microagg_flows.release import Release
 
 _NIGHT = "of a night of a series nothing is expected, as its survivors are not grouped again"
+_SEVERAL = "of units of several rows nothing is expected, as blocks are tried with units of one row alone"
 
 
 #: A setting of which nothing came, and why.
@@ -33,7 +34,8 @@ def expect_release(release: Release, *, for_page: bool = False) -> Expectation:
     """Group some of what was planned, for the k asked and its neighbours, and measure it."""
     try:
         with awaited(release.progress, "what is to be expected"):
-            expected, left_out = ((), (_NIGHT,)) if release.has(MARKS) else _neighbours_tried(release, for_page)
+            why = _NIGHT if release.has(MARKS) else _SEVERAL if release.spec.several is not None else None
+            expected, left_out = ((), (why,)) if why else _neighbours_tried(release, for_page)
     except Exception as error:
         raise sanitized(error, "what is to be expected of the plan") from None
     plan, spec = release.planned, release.spec

@@ -5,6 +5,7 @@ A release does this for every block, a comparison for drawn blocks, the Python f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats, Ints
+from microagg_core.blocks.units import UnitRows, group_units
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.algorithms.best import best
@@ -70,7 +72,8 @@ class BlockOutcome:
     #: Of each quasi-identifier, the groups' ticks.
     representatives: list[NDArray[Any]]
     seconds: float
-    #: No groups of at least k lose less than this sum of squared errors, on the scale of refinement.
+    #: No groups of at least k lose less than this sum of squared errors, on the scale of refinement; NaN where that is
+    #: not known, as of units of several rows.
     lower_bound: float
     #: Whether refinement made the groups better.
     improved: bool
@@ -97,6 +100,7 @@ def run_block(
     *,
     mend: Mend | None = None,
     proving: bool = True,
+    units: UnitRows | None = None,
 ) -> BlockOutcome:
     """Partition one block, refine its groups and average them.
 
@@ -113,6 +117,7 @@ def run_block(
         block: its number makes the block's own seed, with the spec's.
         protect, mend: make groups hold what is demanded besides k, as they are refined or once they are; not both.
         proving: whether to prove how little any groups could lose; without that, the same groups come sooner.
+        units: where units have several rows, which follow each other: groups are then those of ``group_units``.
     """
     start = cpu_seconds()
     info = algorithms()[spec.algorithm.name]
@@ -125,13 +130,16 @@ def run_block(
     measured = scale.points(offsets, missing).columns(there)
     # Groups are refined as they were made, on the scale of the spec; losses, and what is proved of them, are of values,
     # which all count alike.
-    refined_on, compared = scale, measured
-    if any(encoding.scales) or any(kind.importance != 1.0 for kind in encoding.kinds):
-        refined_on = replace(scale, kinds=encoding.kinds, scales=encoding.scales)
-        compared = refined_on.points(offsets, missing).columns(there)
+    counts_alike = not any(encoding.scales) and all(kind.importance == 1.0 for kind in encoding.kinds)
+    refined_on = scale if counts_alike else replace(scale, kinds=encoding.kinds, scales=encoding.scales)
+    compared = measured if counts_alike else refined_on.points(offsets, missing).columns(there)
     parts = parts_by_zeros(encoding.zeros_apart, ticks, missing, spec.k)
     seed = int(np.random.SeedSequence([spec.seed, block]).generate_state(1, np.uint64)[0] >> np.uint64(1))
     with working_on(len(missing), block):
+        if units is not None and units.n > 1:
+            outcome = _grouped_units(spec, compared, units, seed)
+            made = _representatives(encoding, ticks, outcome.labels)
+            return replace(outcome, representatives=made, seconds=cpu_seconds() - start)
         labels, algorithm, tried, certificate = _grouped_by_parts(spec, Z, measured, parts, seed)
         if not proving and certificate is None:
             certificate = NOTHING
@@ -139,13 +147,39 @@ def run_block(
     representatives = _representatives(encoding, ticks, labels)
     outcome = BlockOutcome(labels, representatives, 0.0, bound.sse, False, algorithm, tried, certificate)
     if refined is not labels:
-        again = replace(
-            outcome, labels=refined, representatives=_representatives(encoding, ticks, refined), improved=True
-        )
-        lost, before = (squares_lost(encoding, refined_on, ticks, made, missing) for made in (again, outcome))
-        # What a mean is on another scale tells little of how alike records are on it.
-        outcome = again if lost < before or any(encoding.scales) else outcome
+        outcome = _lighter(outcome, refined, encoding, refined_on, ticks, missing)
     return replace(outcome, seconds=cpu_seconds() - start)
+
+
+def _lighter(
+    outcome: BlockOutcome, refined: Ints, encoding: Encoding, scale: Encoding, ticks: list[NDArray[Any]], missing: Bools
+) -> BlockOutcome:
+    """Take the refined groups where they lose less, rounded as they are released."""
+    made = _representatives(encoding, ticks, refined)
+    again = replace(outcome, labels=refined, representatives=made, improved=True)
+    lost, before = (squares_lost(encoding, scale, ticks, of, missing) for of in (again, outcome))
+    # What a mean is on another scale tells little of how alike records are on it.
+    return again if lost < before or any(encoding.scales) else outcome
+
+
+def _grouped_units(spec: GroupingRules, compared: Points, units: UnitRows, seed: int) -> BlockOutcome:
+    """Group units of several rows, and refine their groups.
+
+    Nothing is proved: a bound for rows alone is true, but so far below what groups of units can lose that it misleads.
+    """
+    used: dict[str, tuple[str, ...]] = {}
+
+    def group(points: Points) -> Ints:
+        labels, algorithm, tried, _ = _grouped(spec, points, points, seed)
+        used[algorithm] = tried
+        return refine_with_bound(points, labels, spec.k, spec.effort, seed, NOTHING)[0]
+
+    labels = group_units(compared, units.n, units.once, group)
+    if units.protect is not None:
+        labels = units.protect(compared, labels)
+    algorithm, tried = next(iter(used.items()))
+    certified = NOTHING if algorithms()[spec.algorithm.name].certified else None
+    return BlockOutcome(labels, [], 0.0, math.nan, spec.effort != "off", algorithm, tried, certified)
 
 
 def parts_by_zeros(apart: Sequence[int], ticks: Sequence[NDArray[Any]], missing: Bools, k: int) -> list[Ints]:

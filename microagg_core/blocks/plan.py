@@ -27,10 +27,12 @@ from microagg_core.plain import PlainFloats, PlainInts
 _BLOCK_SECONDS = 20.0
 _LEAST_DEFAULT = 1000
 FILE_FIRST, FILE_COUNT = "file_first", "file_count"
+#: A column of blocks of units of several rows: how many each has.
+UNIT_ROWS = "unit_rows"
 #: Columns of blocks where cells are blanked: what their records lack as they are released; and for blocks that take the
 #: nearest records of another block of their partition, which one that is, and how many they take.
 PATTERN, SOURCE, TAKES = "pattern", "source", "takes"
-_NOT_LABELS = {FILE_FIRST, FILE_COUNT, PATTERN, SOURCE, TAKES}
+_NOT_LABELS = {FILE_FIRST, FILE_COUNT, UNIT_ROWS, PATTERN, SOURCE, TAKES}
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class Outline:
     #: Cells that are blanked by quasi-identifier, and how many of the same records have no value, where any may be.
     blanked: tuple[int, ...] | None = None
     missing: tuple[int, ...] | None = None
+    #: The most rows that a unit has.
+    unit_rows: int = 1
 
     @property
     def n_partitions(self) -> int:
@@ -90,6 +94,12 @@ class PartitionBlocks:
         source, takes = (self.table[name].to_pylist() for name in (SOURCE, TAKES))
         return [Move(source[i] - self.first_block, i, rows) for i, rows in enumerate(takes) if rows]
 
+    def unit_rows(self, block: int) -> int | None:
+        """Count the rows of each unit of a block; None where every unit has one."""
+        if UNIT_ROWS not in self.table.column_names:
+            return None
+        return int(self.table[UNIT_ROWS][block - self.first_block].as_py())
+
     def files(self, blocks: Ints) -> tuple[Ints, Ints]:
         """Find the first file of each record's label, and how many files the label fills."""
         first, count = (np.asarray(self.table[name])[blocks - self.first_block] for name in (FILE_FIRST, FILE_COUNT))
@@ -103,7 +113,7 @@ class BlockPlan:
     strata: Strata
     trees: dict[int, Tree]
     block_stratum: Ints
-    block_rows: Ints
+    block_units: Ints
     block_seconds: Floats
     block_partition: Ints
     file_first: Ints
@@ -114,7 +124,11 @@ class BlockPlan:
 
     @property
     def n_blocks(self) -> int:
-        return len(self.block_rows)
+        return len(self.block_units)
+
+    @property
+    def block_rows(self) -> Ints:
+        return np.asarray(self.block_units * self.strata.rows_of_units(self.block_stratum))
 
     @property
     def n_partitions(self) -> int:
@@ -137,6 +151,7 @@ class BlockPlan:
             trees=self.trees,
             blanked=self.strata.blanked_cells,
             missing=self.strata.missing_cells,
+            unit_rows=1 if self.strata.sizes is None else int(self.strata.sizes.max(initial=1)),
         )
 
     def routes(self) -> Routes:
@@ -154,6 +169,8 @@ class BlockPlan:
         label, labels = self.strata.label[self.block_stratum], self.strata.labels
         values = {name: labels[name].take(pa.array(label)) for name in labels.column_names if name != "label"}
         values |= {FILE_FIRST: self.file_first[label], FILE_COUNT: self.file_count[label]}
+        if self.strata.sizes is not None:
+            values[UNIT_ROWS] = self.strata.sizes[self.block_stratum]
         if self.strata.blanked_cells is not None:
             source, takes = np.zeros((2, self.n_blocks), dtype=np.int64)
             for move in self.moves:
@@ -163,7 +180,8 @@ class BlockPlan:
 
     def block_bytes(self, info: AlgorithmInfo, p: int, k: int) -> int:
         """Estimate what the algorithm needs for the block that takes it most, of p attributes."""
-        return max((info.memory_bytes(int(n), p, k) for n in np.unique(self.block_rows)), default=0)
+        sizes = np.unique(np.column_stack([self.block_units, self.strata.rows_of_units(self.block_stratum)]), axis=0)
+        return max((info.memory_bytes(int(n), p * int(s), k) for n, s in sizes), default=0)
 
     def route_bytes(self) -> int:
         """Estimate what the routes of an input part with all keys take."""
@@ -204,27 +222,28 @@ def plan_blocks(
     released: pa.Schema,
 ) -> BlockPlan:
     """Number the blocks, pack them into partitions, and give every label its files."""
-    leaves = np.ones(len(strata.rows), dtype=np.int64)
+    leaves = np.ones(len(strata.units), dtype=np.int64)
     for number, tree in trees.items():
         leaves[number] = count_leaves(tree)
     stratum = np.repeat(np.arange(len(leaves)), leaves)
-    rows = strata.rows[stratum]
+    units, unit_rows = strata.units[stratum], strata.rows_of_units(stratum)
     for number, of_leaves in leaf_rows.items():
         first = int(np.searchsorted(stratum, number))
-        rows[first : first + len(of_leaves)] = of_leaves
+        units[first : first + len(of_leaves)] = of_leaves
     # Leaves have as many records as they give, and k more: the last one's stand beside the blocks that take them.
     first_after = np.searchsorted(stratum, np.arange(len(leaves)), side="right")
     moves = tuple(Move(int(first_after[s]) - 1, int(first_after[t]) - 1, n) for s, t, n in strata.moves)
     for move in moves:
-        rows[move.source] -= move.rows
-        rows[move.target] += move.rows
-    if problem := info.refuses_records(int(rows.max(initial=0))):
+        units[move.source] -= move.rows
+        units[move.target] += move.rows
+    if problem := info.refuses_records(int(units.max(initial=0))):
         raise DataError(f"blocks: {problem}")
-    sizes, size_of = np.unique(rows, return_inverse=True)
-    seconds = np.array([info.cost_seconds(int(n), p, k) for n in sizes])[size_of.reshape(-1)]
-    partition = _packed_together(seconds, (rows * row_bytes).astype(np.int64), moves)
+    # Of units of several rows a point has the attributes of all of them.
+    sizes, size_of = np.unique(np.column_stack([units, unit_rows]), axis=0, return_inverse=True)
+    seconds = np.array([info.cost_seconds(int(n), p * int(s), k) for n, s in sizes])[size_of.reshape(-1)]
+    partition = _packed_together(seconds, (units * unit_rows * row_bytes).astype(np.int64), moves)
     file_first, file_count = assign_files(strata.rows_of_labels(), rows_per_file(released, row_bytes))
-    return BlockPlan(strata, trees, stratum, rows, seconds, partition, file_first, file_count, max_records, moves)
+    return BlockPlan(strata, trees, stratum, units, seconds, partition, file_first, file_count, max_records, moves)
 
 
 def _packed_together(seconds: Floats, n_bytes: Ints, moves: tuple[Move, ...]) -> Ints:

@@ -70,15 +70,15 @@ class Routes:
             )
         return place
 
-    def blocks_of(self, place: Ints, trees: dict[int, Tree], Z: Floats, records: Ints) -> Ints:
-        """Find the block of each record by the place of its key and its standardized values."""
+    def blocks_of(self, place: Ints, trees: dict[int, Tree], Z: Floats, units: Ints) -> Ints:
+        """Find the block of each record by the place of its key, and its unit's standardized values and number."""
         block, stratum = self.first_block[place], self.stratum[place]
         if trees and len(stratum):
             order = np.argsort(stratum, kind="stable")
             numbers, first = np.unique(stratum[order], return_index=True)
             for number, rows in zip(numbers.tolist(), np.split(order, first[1:]), strict=True):
                 if number in trees:
-                    block[rows] += route(trees[number], with_record_numbers(Z[rows], records[rows]))
+                    block[rows] += route(trees[number], with_record_numbers(Z[rows], units[rows]))
         return block
 
     def among(self, hashes: UInt64s) -> Routes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +41,7 @@ class Strata:
     #: Under which no two keys share a hash.
     hash_seed: int
     #: Of each stratum, before records move; a pattern has a bit for each quasi-identifier that is released as missing.
-    rows: Ints
+    units: Ints
     pattern: UInt64s
     label: Ints
     depth: Ints
@@ -64,6 +64,16 @@ class Strata:
     moves: tuple[Move, ...] = ()
     missing_cells: tuple[int, ...] | None = None
     blanked_cells: tuple[int, ...] | None = None
+    #: The rows of each unit of each stratum; None where every unit has one.
+    sizes: Ints | None = None
+
+    @property
+    def rows(self) -> Ints:
+        return self.units if self.sizes is None else self.units * self.sizes
+
+    def rows_of_units(self, stratum: int | Ints) -> Any:
+        """Count the rows of each unit of a stratum."""
+        return np.ones_like(stratum) if self.sizes is None else self.sizes[stratum]
 
     @property
     def withheld_rows(self) -> int:
@@ -89,6 +99,8 @@ class StrataRules:
     blanks: bool = False
     #: Of each blocking column, where it has one; empty: none has.
     hierarchies: tuple[Hierarchy | None, ...] = ()
+    #: Whether units have several rows: then a key's pattern is how many its units have, and what is counted is units.
+    several: bool = False
 
 
 def plan_strata(
@@ -102,11 +114,12 @@ def plan_strata(
     """
     k = rules.k
     blocking = [one_array(c) for name, c in zip(keys.column_names, keys.columns, strict=True) if name.startswith("b")]
-    pattern = np.asarray(keys["pattern"]).astype(np.uint64)
+    shape = np.asarray(keys["pattern"]).astype(np.uint64)
     sizes = sizes_of(keys)
-    codes, places, values = _codes(pattern, blocking, rules.hierarchies)
+    codes, places, values = _codes(shape, blocking, rules.hierarchies)
     order = np.lexsort(codes.T[::-1])
-    codes, sizes, pattern, rows = codes[order], sizes[order], pattern[order], sizes.rows[order]
+    codes, sizes, shape, rows = codes[order], sizes[order], shape[order], sizes.rows[order]
+    pattern, unit_rows = np.zeros_like(shape) if rules.several else shape, shape.astype(np.int64)
     is_night = "waited" in keys.column_names
     waited = np.asarray(keys["waited"])[order] if is_night else np.zeros_like(rows)
     if rules.blanks:  # what lacks the same is not kept apart: keys are blocking values alone
@@ -130,27 +143,33 @@ def plan_strata(
     if not is_night:
         keep = withhold_enough(counted, reaches, k, levels)
     if not is_night and not keep.any():
-        weighed = " of which none has more than half of the weight" if sizes.weight.any() else ""
-        raise DataError(
-            f"no block reaches k={k} records{weighed} ({int(rows.sum())} records in {len(key_codes)} blocking keys); "
-            "use a smaller k, fewer blocking columns, or undersized: merge"
-        )
+        raise _no_block(rules, sizes, len(key_codes))
     form: LabelForm = rules.labels if rules.undersized == "merge" else "exact"
     told = (np.searchsorted(places, depth), keep, form, released_types, rules.hierarchies)
     label_ids, labels = label_strata(key_codes[:, places], values, merged, *told)
     blanked = blank_few(counted, keep, k, () if is_night else levels) if rules.blanks else None
     made = blanked or ReleasedPatterns.as_they_are(counted)
-    strata = _ordered([b.take(pa.array(order)) for b in blocking], counted, made, keep, label_ids, labels)
+    keyed = [b.take(pa.array(order)) for b in blocking], shape
+    strata = _ordered(keyed, counted, made, keep, label_ids, labels, unit_rows if rules.several else None)
     lost = ~reaches[counted.stratum]
     strata = replace(
         strata,
         depth=np.searchsorted(places, strata.depth + 1) - 1,
         n_keys=np.bincount(merged, minlength=len(depth))[strata.n_keys],
         undersized_keys=int(np.sum(key_sizes.too_small(k))),
-        added_rows=int(merged_sizes.rows[reaches & ~keep].sum()),
-        withheld_patterns=() if rules.blanks else _patterns(pattern[lost], rows[lost]),
+        added_rows=int((merged_sizes.rows * (unit_rows[counted.first] if rules.several else 1))[reaches & ~keep].sum()),
+        withheld_patterns=() if rules.blanks else _patterns(shape[lost], rows[lost]),
     )
     return strata.holding() if is_night else strata
+
+
+def _no_block(rules: StrataRules, sizes: Sizes, n_keys: int) -> DataError:
+    what = "units of equally many rows" if rules.several else "records"
+    weighed = " of which none has more than half of the weight" if sizes.weight.any() else ""
+    return DataError(
+        f"no block reaches k={rules.k} {what}{weighed} ({int(sizes.rows.sum())} {what} in {n_keys} blocking keys); use "
+        "a smaller k, fewer blocking columns, or undersized: merge"
+    )
 
 
 def sizes_of(keys: pa.Table) -> Sizes:
@@ -200,37 +219,40 @@ def _codes(
 
 
 def _ordered(
-    blocking: list[pa.Array],
+    keyed: tuple[list[pa.Array], UInt64s],
     keys: CountedKeys,
     made: ReleasedPatterns,
     keep: Bools,
     label_ids: Ints,
     labels: pa.Table,
+    unit_rows: Ints | None,
 ) -> Strata:
     """Number the kept strata by label and pattern, and index the keys by their hash.
 
-    What comes out as ``n_keys`` is the number of each stratum before patterns were told apart.
+    ``unit_rows`` are the rows of each key's units, where they have several. What comes out as ``n_keys`` is the number
+    of each stratum before patterns were told apart.
     """
     kept = np.flatnonzero(keep[made.stratum])
-    kept = kept[np.lexsort((made.place[kept], label_ids[made.stratum[kept]]))]
+    place = made.place if unit_rows is None else unit_rows[keys.first]
+    kept = kept[np.lexsort((place[kept], label_ids[made.stratum[kept]]))]
     new_number = np.full(len(made.stratum), SUPPRESSED, dtype=np.int64)
     new_number[kept] = np.arange(len(kept))
     stratum_of_key = new_number[made.of_key]
-    seed, hashes = _hashes_without_collision(blocking, keys.pattern)
+    seed, hashes = _hashes_without_collision(*keyed)
     by_hash = np.argsort(hashes, kind="stable")
     withheld = stratum_of_key == SUPPRESSED
     return Strata(
         key_hashes=hashes[by_hash],
         stratum_of_hash=stratum_of_key[by_hash],
         hash_seed=seed,
-        rows=np.bincount(made.of_key, weights=keys.rows, minlength=len(new_number)).astype(np.int64)[kept],
+        units=np.bincount(made.of_key, weights=keys.rows, minlength=len(new_number)).astype(np.int64)[kept],
         pattern=made.pattern[kept],
         label=label_ids[made.stratum[kept]],
         depth=keys.depth[made.stratum[kept]] - 1,
         n_keys=made.stratum[kept],
         labels=labels,
         suppressed_keys=int(withheld.sum()),
-        suppressed_rows=int(keys.rows[withheld].sum()),
+        suppressed_rows=int((keys.rows * (1 if unit_rows is None else unit_rows))[withheld].sum()),
         undersized_keys=0,
         # In the order of their targets, as whoever works on blocks finds them.
         moves=tuple(
@@ -241,6 +263,7 @@ def _ordered(
         ),
         missing_cells=made.missing_cells,
         blanked_cells=made.blanked_cells,
+        sizes=None if unit_rows is None else unit_rows[keys.first][made.stratum[kept]],
     )
 
 

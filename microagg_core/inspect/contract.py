@@ -7,7 +7,7 @@ of floats. Notes lie in the private work area, and may hold values of records; w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Literal, TypeVar
@@ -29,6 +29,10 @@ from microagg_core.inspect.exposure import Exposure, asking_share, expose
 from microagg_core.spec.columns import FileSchema
 from microagg_core.spec.edits import Edit
 from microagg_core.spec.release import RiskEffort
+
+#: The column beside a released file with the unit of each row, by the record number of its first; where units have
+#: several rows.
+UNIT = "unit"
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,8 @@ class Promise:
     #: Sets of released columns that somebody may know.
     known: tuple[tuple[str, ...], ...] = ()
     seed: int = 0
+    #: Whether units have several rows, of which k share each profile.
+    several: bool = False
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -103,6 +109,19 @@ class ReleasedFile:
     @property
     def records(self) -> Ints:
         return np.asarray(self.origins[RECORD]).astype(np.int64)
+
+    @property
+    def units(self) -> Ints:
+        """Number the unit of each row by the first of its records; of survivors it is not known here."""
+        return np.asarray(self.origins[UNIT]).astype(np.int64) if UNIT in self.origins.column_names else self.records
+
+    def once_a_unit(self, names: Sequence[str]) -> pa.Table:
+        """Select these columns, and of each unit's rows that are equal in them one; so rows count units."""
+        if UNIT not in self.origins.column_names:
+            return self.table.select(list(names))
+        columns = [self.table[name] for name in names]
+        first = combinations([*columns, self.origins[UNIT]], self.table.num_rows)[1]
+        return self.table.select(list(names)).take(pa.array(first))
 
     @property
     def came(self) -> list[pa.ChunkedArray]:
@@ -150,6 +169,8 @@ class InputBatch:
     #: The quasi-identifiers as they come in, and the ticks of those that are not missing.
     came: tuple[pa.Array, ...]
     values: tuple[NDArray[Any], ...]
+    #: The unit of each, by the number of its first record.
+    units: Ints
 
 
 N = TypeVar("N")

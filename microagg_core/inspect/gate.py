@@ -18,6 +18,7 @@ from microagg_core.data.tables.slices import RECORD
 from microagg_core.errors import GateError
 from microagg_core.inspect.check import Check
 from microagg_core.inspect.contract import (
+    UNIT,
     GateCheck,
     InputBatch,
     Inspection,
@@ -138,7 +139,8 @@ def _judged(check: GateCheck[Any], promise: Promise, files: Inspected, parts: No
 def nothing_noted(check: GateCheck[N], promise: Promise) -> N:
     """Note what a check notes of an empty file: where there is no file, and no record of the input."""
     came = {f"q{j}": pa.array([], kind.source_type) for j, kind in enumerate(promise.kinds)}
-    origins = pa.table({RECORD: pa.array([], pa.int64()), **came})
+    units = {UNIT: pa.array([], pa.int64())} if promise.several else {}
+    origins = pa.table({RECORD: pa.array([], pa.int64()), **came, **units})
     table = promise.schema.released_schema.empty_table()
     return check.note(ReleasedFile(promise, table, origins, np.zeros(0, dtype=np.int64)))
 

@@ -19,7 +19,7 @@ from microagg_core.pages.words import duration, size_in_words
 from microagg_core.release.pages.promises import pooling_words
 from microagg_core.release.pages.words import TEXT_TYPES
 from microagg_core.release.planned import Planned
-from microagg_core.release.planning import codes_questions, task_bytes
+from microagg_core.release.planning import codes_questions, most_shared_rows, task_bytes
 from microagg_core.release.sizing.forecast import Forecast
 from microagg_core.release.steps.survey import Dominated
 from microagg_core.spec.release import ReleaseSpec
@@ -97,6 +97,23 @@ def price_of_haste(block_rows: Ints, until: int, n_attributes: int) -> float | N
 
 
 @dataclass(frozen=True)
+class UnitCounts:
+    """Count units of several rows, and what is not released of them; for the operator alone."""
+
+    units: int
+    #: Withheld with all their rows, or held for a later night.
+    withheld: int
+    #: Rows beyond the most that are released of a unit, and the units that have such.
+    left_out: int
+    cut: int
+
+    def rows(self) -> list[tuple[str, str]]:
+        gone = f" ({self.withheld:,} withheld)" if self.withheld else ""
+        rows = [("units", f"{self.units:,}{gone}")]
+        return [*rows, ("left out", f"{self.left_out:,} rows of {self.cut:,} units")] if self.left_out else rows
+
+
+@dataclass(frozen=True)
 class PlanReport:
     records: int
     withheld: int
@@ -140,9 +157,12 @@ class PlanReport:
     split_rows: int = 0
     #: Of quasi-identifiers that are missing, where cells are blanked: how often one is, and how many are blanked.
     blanked: dict[str, tuple[int, int]] = field(default_factory=dict)
+    #: Where units have several rows.
+    units: UnitCounts | None = None
 
     def sentence(self) -> str:
-        parts = [f"{self.keys} blocking keys make {self.blocks} blocks in {self.partitions} partitions"]
+        keys = "blocking keys" if self.units is None else "keys of blocking values and rows of a unit"
+        parts = [f"{self.keys} {keys} make {self.blocks} blocks in {self.partitions} partitions"]
         if self.undersized_keys:
             parts.append(f"{self.undersized_keys} keys below k")
         if self.merged_blocks:
@@ -153,7 +173,8 @@ class PlanReport:
             parts.append(f"{self.split_blocks} blocks from splits")
         if self.withheld:
             company = f" ({self.added} of them for company)" if self.added else ""
-            parts.append(f"{self.withheld} records withheld{company}")
+            of_units = f" of {self.units.withheld} units" if self.units else ""
+            parts.append(f"{self.withheld} records{of_units} withheld{company}")
         if cells := sum(blanked for _, blanked in self.blanked.values()):
             parts.append(f"{cells} cells blanked")
         if self.held:
@@ -176,19 +197,23 @@ class PlanReport:
 
 
 def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
-    strata, spec = plan.strata, planned.context.spec
+    strata, spec, survey = plan.strata, planned.context.spec, planned.survey
+    several = spec.several is not None
     info = algorithms()[spec.algorithm.name].with_refinement(spec.effort)
     largest = np.lexsort((np.arange(plan.n_blocks), -plan.block_rows))[:_LARGEST]
     stratum = plan.block_stratum
     is_changed = (strata.n_keys[stratum] > 1) | np.isin(stratum, list(plan.trees)) | (strata.pattern[stratum] != 0)
     changed = np.flatnonzero(is_changed)
     weighed = ", or one with more than half of their weight" if spec.roles.weight else ""
-    few = f"fewer than k={spec.k} records{weighed}"
+    few = f"fewer than k={spec.k} {'records' if spec.several is None else 'units'}{weighed}"
     return PlanReport(
-        records=planned.survey.arrivals,
+        records=survey.arrivals,
         withheld=strata.suppressed_rows,
         added=strata.added_rows,
         withheld_words=_withheld_words([kind.name for kind in planned.context.kinds], spec.k, strata),
+        units=UnitCounts(survey.units, survey.units - int(strata.units.sum()), survey.left_out, survey.cut_units)
+        if several
+        else None,
         held=strata.held_rows,
         keys=len(strata.key_hashes),
         undersized_keys=strata.undersized_keys,
@@ -201,7 +226,7 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
         files=plan.n_files,
         max_records=plan.max_records,
         seconds=significant(float(plan.block_seconds.sum())),
-        task_bytes=task_bytes(plan, info, len(planned.context.kinds), spec.k, planned.survey.row_bytes),
+        task_bytes=task_bytes(plan, info, len(planned.context.kinds), spec.k, survey.row_bytes),
         largest=_lines(plan, few, largest),
         changed=_lines(plan, few, changed[:_CHANGED]),
         n_changed=len(changed),
@@ -211,9 +236,11 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
             for column in spec.roles.quasi_identifiers
             if (words := metric_words(column.scale, column.top_words, column.zeros))
         ),
-        pooling=pooling_words(spec.k) if any(Claim.MEAN_KEPT in kind.claims for kind in planned.context.kinds) else "",
+        pooling=pooling_words(spec.k, several=several)
+        if any(Claim.MEAN_KEPT in kind.claims for kind in planned.context.kinds)
+        else "",
         unwise=plan_warnings(planned, plan),
-        row_bytes=int(strata.rows.sum() * planned.survey.row_bytes),
+        row_bytes=int(strata.rows.sum() * survey.row_bytes),
         joined_values=joined_values([column.name for column in planned.context.schema.blocking], strata),
         blanked=blanked_cells([kind.name for kind in planned.context.kinds], strata),
         split_rows=int(sum(strata.rows[number] for number in plan.trees)),
@@ -240,16 +267,48 @@ def blanked_cells(names: list[str], strata: Strata) -> dict[str, tuple[int, int]
 
 
 def _withheld_words(names: list[str], k: int, strata: Strata) -> tuple[str, ...]:
-    """Say why records are withheld, where it is not for their blocking values."""
+    """Say why records are withheld, where it is not for their blocking values; or units, where these have several."""
+    several = strata.sizes is not None
     words = [
-        f"{rows} of them lack just {_quoted(names, pattern)}, and fewer than k={k} in their block do"
-        for pattern, rows in strata.withheld_patterns[:_PATTERNS]
+        _withheld_units(pattern, n, k)
+        if several
+        else f"{n} of them lack just {_quoted(names, pattern)}, and fewer than k={k} in their block do"
+        for pattern, n in strata.withheld_patterns[:_PATTERNS]
     ]
     if len(strata.withheld_patterns) > _PATTERNS:
-        words.append(f"and {len(strata.withheld_patterns) - _PATTERNS} more patterns of missing values")
+        what = "numbers of rows" if several else "patterns of missing values"
+        words.append(f"and {len(strata.withheld_patterns) - _PATTERNS} more {what}")
+    words += _limit_words(strata, k)
     if strata.added_rows:
-        words.append(f"{strata.added_rows} of them so that totals known elsewhere do not tell of the others")
+        whom = "more records" if several else "of them"
+        words.append(f"{strata.added_rows} {whom} so that totals known elsewhere do not tell of the others")
     return tuple(words)
+
+
+def _withheld_units(size: int, n: int, k: int) -> str:
+    """Say that units are withheld whose number of rows too few have.
+
+    >>> _withheld_units(9, 1, 3)
+    'one unit has 9 rows, and fewer than k=3 in its block have as many'
+    """
+    who, its = ("one unit has", "its") if n == 1 else (f"{n} units have", "their")
+    return f"{who} {_rows(size)}{'' if n == 1 else ' each'}, and fewer than k={k} in {its} block have as many"
+
+
+def _limit_words(strata: Strata, k: int) -> list[str]:
+    """Name the limit of rows under which every unit has as many rows as k others, at least in the whole file."""
+    few = strata.withheld_patterns
+    if strata.sizes is None or not few:
+        return []
+    sizes, units = np.array([*zip(strata.sizes, strata.units, strict=True), *few]).T
+    most = most_shared_rows(sizes, units, k)
+    if most >= max(rows for rows, _ in few):
+        return []
+    return [f"unit: {{rows: {{at_most: {most}}}}} would release {_rows(most)} of each unit that has more"]
+
+
+def _rows(n: int) -> str:
+    return "1 row" if n == 1 else f"{n} rows"
 
 
 def _quoted(names: list[str], pattern: int) -> str:
@@ -267,7 +326,7 @@ def _lines(plan: BlockPlan, few: str, blocks: Ints) -> tuple[BlockLine, ...]:
 
 def _reason(plan: BlockPlan, few: str, block: int) -> str:
     strata, stratum = plan.strata, int(plan.block_stratum[block])
-    words = []
+    words = [] if strata.sizes is None else [f"units of {_rows(int(strata.sizes[stratum]))}"]
     if strata.n_keys[stratum] > 1:
         words.append(
             f"merged from {int(strata.n_keys[stratum])} keys, the first {int(strata.depth[stratum])} blocking "
@@ -309,13 +368,19 @@ def plan_warnings(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
         )
     strata = plan.strata
     if strata.suppressed_rows > 0.05 * survey.arrivals:
+        cure = " or lower unit.rows.at_most" if spec.several else ""
         words.append(
-            f"{strata.suppressed_rows} records are withheld, more than 5 % of the input; coarsen blocking columns"
+            f"{strata.suppressed_rows} records are withheld, more than 5 % of the input; coarsen blocking columns{cure}"
+        )
+    if survey.left_out > 0.05 * (survey.arrivals + survey.left_out):
+        words.append(
+            f"{survey.left_out} rows beyond unit.rows.at_most are left out, more than 5 % of the input; figures of the "
+            "release are of the others"
         )
     merged = int(strata.rows[strata.n_keys > 1].sum())
     if merged > 0.1 * survey.arrivals:
         words.append(f"{merged} records lose a blocking value to merging, more than 10 %; use coarser blocking columns")
-    small = int(np.sum(plan.block_rows < 2 * spec.k))
+    small = int(np.sum(plan.block_units < 2 * spec.k))
     if small > 0.5 * plan.n_blocks and plan.n_blocks > 1:
         words.append(
             f"{small} blocks are too small for two groups, so they become one group each; if a blocking column names "

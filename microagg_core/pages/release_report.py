@@ -40,6 +40,7 @@ def release_document(published: Published, stages: Sequence[dict[str, Any]], pag
         "report": page,
         "records": manifest.rows,
         "withheld": manifest.suppressed,
+        **({"several": manifest.several.model_dump(mode="json")} if manifest.several else {}),
         "k": manifest.k,
         "algorithm": manifest.algorithm.model_dump(),
         "files": len(manifest.parts),
@@ -73,10 +74,7 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("manifest", document["manifest"]),
         *([("manifest sha256", document["manifest_sha256"])] if "manifest_sha256" in document else []),
         *([("operator report", document["report"])] if document.get("report") else []),
-        (
-            "records",
-            f"{document['records']:,}" + (f" ({document['withheld']} withheld)" if document["withheld"] else ""),
-        ),
+        *_record_rows(document),
         *([("series", _series(document["series"]))] if document.get("series") else []),
         ("k", str(document["k"])),
         ("algorithm", algorithm["name"] + (f" ({parameters})" if parameters else "")),
@@ -95,6 +93,17 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
     if seconds:
         rows.append(("time", f"{seconds:.1f} s"))
     return rows + [("note", warning) for warning in document.get("warnings", [])]
+
+
+def _record_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
+    several = document.get("several")
+    what = " of units with several" if several else ""
+    withheld = f" ({document['withheld']}{' units' * bool(several)} withheld)" if document["withheld"] else ""
+    rows = [("records", f"{document['records']:,}{what}{withheld}")]
+    if several and "at_most" in several and several.get("left_out") != 0:
+        n = f"{several['left_out']:,}" if "left_out" in several else "some"
+        rows.append(("left out", f"{n} records, beyond the {several['keep']} {several['at_most']} of a unit"))
+    return rows
 
 
 def _loss_rows(losses: Figures) -> list[tuple[str, str]]:

@@ -24,6 +24,7 @@ from microagg_core.release.manifest import (
     ProtectEntry,
     ReleaseFacts,
     SeriesEntry,
+    SeveralEntry,
 )
 from microagg_core.release.planned import Planned
 from microagg_core.release.publish import StagedPart
@@ -92,6 +93,7 @@ def release_facts(
         created=now.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         k=spec.k,
         unit="row" if spec.unit == "row" else "units",
+        several=_several(planned, is_later=carried is not None),
         rows=int(outline.rows.sum()) + (carried.rows if carried else 0),
         suppressed=None if carried else "at least k" if outline.suppressed_rows else 0,
         columns=_columns(planned),
@@ -123,6 +125,19 @@ def release_facts(
         losses=losses,
         checks=tuple(checks),
         software=software(),
+    )
+
+
+def _several(planned: Planned, *, is_later: bool) -> SeveralEntry | None:
+    spec, survey = planned.context.spec, planned.survey
+    if spec.several is None:
+        return None
+    limit, is_told = spec.several.limit, not is_later and (survey.cut_units == 0 or survey.cut_units >= spec.k)
+    return SeveralEntry(
+        per_unit=spec.several.per_unit,
+        at_most=limit.at_most if limit else None,
+        keep=limit.keep if limit else None,
+        left_out=survey.left_out if limit and is_told else None,
     )
 
 

@@ -198,6 +198,21 @@ class MetricEntry(_Model):
     zeros: Literal["separate"] | None = None
 
 
+class SeveralEntry(_Model):
+    """What is promised of units of several rows, which a receiver cannot recount, as no row tells whose it is."""
+
+    _said_only = frozenset({"at_most", "keep", "left_out"})
+    #: What k units share: the number of rows of a unit and all combinations that are released of them.
+    shared: Literal["profile"] = "profile"
+    #: Quasi-identifiers that are the same in all rows of a unit.
+    per_unit: tuple[str, ...] = ()
+    #: The most rows of a unit that are released, and which ones; not there where all are.
+    at_most: int | None = Field(default=None, ge=1)
+    keep: Literal["newest", "oldest", "first"] | None = None
+    #: Rows beyond it, left out; not there where fewer than k units have such, or in a later night of a series.
+    left_out: int | None = Field(default=None, ge=0)
+
+
 class EditEntry(_Model):
     """A rule between columns: how many released records break it, which anybody can count."""
 
@@ -235,12 +250,14 @@ class BlankedEntry(_Model):
 class ReleaseFacts(_Model):
     """Everything a manifest says but for the revision and the parts, which publishing settles."""
 
-    _said_only = frozenset({"about", "blanked", "edits", "known", "metric"})
+    _said_only = frozenset({"about", "blanked", "edits", "known", "metric", "several"})
     name: str
     id: str
     created: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|\+00:00)$")
     k: int = Field(ge=2)
     unit: Literal["row", "units"]
+    #: Not there where every unit has one row.
+    several: SeveralEntry | None = None
     rows: int = Field(ge=0)
     #: Whether records are withheld: 0, or at least k; null in a later night of a series, where even that could tell of
     #: single units. Earlier versions gave the number, by which who knows the others could tell the last of them.
@@ -434,6 +451,7 @@ def same_release(one: Manifest, other: Manifest) -> bool:
 
     def promised(m: Manifest) -> tuple[object, ...]:
         checksums = [part.sha256 for part in m.parts]
-        return m.id, checksums, m.k, m.unit, m.rows, m.suppressed, m.columns, m.format, m.csv, m.about, m.known
+        own = m.id, checksums, m.k, m.unit, m.rows, m.suppressed, m.columns, m.format, m.csv, m.about, m.known
+        return *own, m.several
 
     return promised(one) == promised(other)

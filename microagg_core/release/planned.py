@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.blocks.plan import BlockPlan, Outline, PartitionBlocks
-from microagg_core.blocks.routes import SHARD_KEYS, SUPPRESSED, Routes, hash_keys, missing_pattern
+from microagg_core.blocks.routes import SHARD_KEYS, SUPPRESSED, Routes, hash_keys
 from microagg_core.data.kinds.contract import Ticks
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.slices import Slice, Slices, read_slice, write_no_rows, write_slices
@@ -85,11 +85,24 @@ class Routed:
     #: Of each quasi-identifier the exact ticks, and which of them are missing (n x p).
     ticks: list[Ticks]
     missing: Bools
+    #: The unit of each, by the number of its first record; and by which units are ordered, where they have several.
+    units: Ints
+    came: Ints | None
 
     @cached_property
     def points(self) -> Floats:
-        """Standardize the quasi-identifiers for cuts."""
-        return self.encoding.for_cuts(self.encoding.offsets_of(self.ticks), self.missing)
+        """Standardize the quasi-identifiers for cuts; the rows of a unit all have their mean."""
+        Z = self.encoding.for_cuts(self.encoding.offsets_of(self.ticks), self.missing)
+        first = np.flatnonzero(self.is_first)
+        if len(first) == len(Z):
+            return Z
+        sizes = np.diff(first, append=len(Z))
+        return np.repeat(np.add.reduceat(Z, first) / sizes[:, None], sizes, axis=0)
+
+    @property
+    def is_first(self) -> Bools:
+        """Mark the first row of each unit."""
+        return np.asarray(self.units == self.records)
 
     def released(self) -> Routed:
         """Select the records that are released."""
@@ -98,7 +111,8 @@ class Routed:
             return self
         table, ticks = self.table.filter(pa.array(kept)), [values[kept] for values in self.ticks]
         records, place, stratum = self.records[kept], self.place[kept], self.stratum[kept]
-        return Routed(table, records, place, stratum, self.encoding, ticks, self.missing[kept])
+        units, came = self.units[kept], None if self.came is None else self.came[kept]
+        return Routed(table, records, place, stratum, self.encoding, ticks, self.missing[kept], units, came)
 
 
 def route_batch(
@@ -110,10 +124,10 @@ def route_batch(
     """
     table = batch.table
     ticks, missing = encoding.ticks([table[kind.name] for kind in context.kinds])
-    hashes = hash_keys(blocking_columns(table, context), missing_pattern(missing), hash_seed)
+    hashes = hash_keys(blocking_columns(table, context), batch.shapes(missing), hash_seed)
     place = routes.places_of(hashes) if all_known else routes.find(hashes)
     stratum = np.append(routes.stratum, SUPPRESSED)[place]
-    return Routed(table, batch.records, place, stratum, encoding, ticks, missing)
+    return Routed(table, batch.records, place, stratum, encoding, ticks, missing, batch.units, batch.came)
 
 
 def write_plan(run: Run, plan: BlockPlan) -> PlanFile:

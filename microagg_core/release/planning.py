@@ -109,8 +109,34 @@ def strata_of(
         blocks.totals_known,
         spec.missing == "blank",
         hierarchies,
+        spec.several is not None,
     )
-    return plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold_until)
+    try:
+        return plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold_until)
+    except DataError as error:
+        if spec.several is None:
+            raise
+        raise DataError(f"{error.message}; {_fewer_rows(keys, rules.k)}") from None
+
+
+def _fewer_rows(keys: pa.Table, k: int) -> str:
+    """Advise against units of which too few have as many rows, which count as records here."""
+    most = most_shared_rows(np.asarray(keys["pattern"]).astype(np.int64), np.asarray(keys[ROWS]), k)
+    return (
+        "here records are units, grouped with others of equally many rows: unit: {rows: {at_most: "
+        f"{most}}}}} releases at most {most} of each, as at least k={k} have so many"
+    )
+
+
+def most_shared_rows(rows: Ints, units: Ints, k: int) -> int:
+    """Find the most rows that at least k units have, of so many units of each number of rows; 1 where none does.
+
+    >>> most_shared_rows(np.array([1, 9, 2, 4]), np.array([50, 1, 30, 2]), 3)
+    4
+    """
+    order = np.argsort(-rows)
+    have = np.flatnonzero(np.cumsum(units[order]) >= k)
+    return int(rows[order[have[0]]]) if len(have) else 1
 
 
 def _refuse_no_leaves(names: Sequence[str], keys: pa.Table, hierarchies: Sequence[Hierarchy | None]) -> None:
@@ -141,14 +167,22 @@ def make_plan(
     strata = strata_of(spec, context.schema, keys, hold_until)
     chosen = algorithms()[spec.algorithm.name].with_costs_of(spec.algorithm.parameters)
     info, p = chosen.with_refinement(spec.effort), len(context.kinds)
-    limit = spec.blocks.max_records or default_max_records(info, p, spec.k, survey.row_bytes)
-    oversize = np.flatnonzero(strata.rows > limit)
+
+    def most_units(rows: int) -> int:
+        """The most units of so many rows that a block may hold."""
+        if spec.blocks.max_records:
+            return max(2 * spec.k, spec.blocks.max_records // rows)
+        return default_max_records(info, p * rows, spec.k, survey.row_bytes * rows)
+
+    unit_rows, which = np.unique(strata.rows_of_units(np.arange(len(strata.units))), return_inverse=True)
+    most = np.array([most_units(rows) for rows in unit_rows.tolist()], dtype=np.int64)[which]
+    oversize = np.flatnonzero(strata.units > most)
     trees: dict[int, Tree] = {}
     leaf_rows: dict[int, Ints] = {}
     if len(oversize):
-        trees, leaf_rows = cut_strata(context, strata, survey, oversize, limit, done)
+        trees, leaf_rows = cut_strata(context, strata, survey, oversize, most, done)
     return plan_blocks(
-        strata, trees, leaf_rows, info, p, spec.k, survey.row_bytes, limit, context.schema.released_schema
+        strata, trees, leaf_rows, info, p, spec.k, survey.row_bytes, most_units(1), context.schema.released_schema
     )
 
 
@@ -168,5 +202,5 @@ def trial_survey(spec: ReleaseSpec, table: pa.Table) -> tuple[Disclosure, ...]:
     for start in range(0, table.num_rows, BATCH_ROWS):
         survey.add(PartBatch(table.slice(start, BATCH_ROWS), start))
     gathered = survey.confidential.gathered()
-    looked = disclosures_of(context, gathered, survey.confidential.text_bytes, survey.rows) if gathered else ()
+    looked = disclosures_of(context, gathered, survey.confidential.text_bytes, survey.looked_at) if gathered else ()
     return tuple(disclosure for disclosure in looked if disclosure.is_refused)

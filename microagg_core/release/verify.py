@@ -344,6 +344,7 @@ def verify(
         *demands.checks(manifest, release.sha256),
         *(() if demands.public_key is None else [signature_check(release, demands.public_key)]),
         *_k_checks(release, findings, counters, demands),
+        *_unit_checks(manifest),
         *protection_checks(release.folder, manifest, findings.uncounted, demands.protect),
         *edit_checks(release.folder, manifest, findings.uncounted),
     ]
@@ -481,6 +482,18 @@ def _k_check(name: str, release: ReleaseAtHand, findings: Findings, counter: Com
     what = {_KEYS: "key columns", _DEMANDED: "columns that are demanded"}.get(name, "columns that may be known")
     columns = f"the {len(counter.columns)} {what}"
     return Check(name, True, f"every combination of {columns} has at least k={counter.k} records")
+
+
+def _unit_checks(manifest: Manifest) -> Iterator[Check]:
+    """Look for the gate's count of what units of several rows share, which no file tells."""
+    if manifest.several is None:
+        return
+    passed = any(check.name == "profiles" and check.passed for check in manifest.checks)
+    counted = "was counted before it was published" if passed else "was not counted before it was published"
+    detail = (
+        f"that k={manifest.k} units share all rows of each {counted}; the files cannot tell, as no row names its unit"
+    )
+    yield Check("units", passed, detail)
 
 
 def _unlisted(folder: Store, manifest: Manifest) -> tuple[str, int]:

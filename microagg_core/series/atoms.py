@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from microagg_core.arrays import Bools, Ints, Pairs, ShortInts, UInt64s
 from microagg_core.kernels.tools.hashing import mix_words
-from microagg_core.series.digests import as_columns, numbered_rows, pairs_of, positions_of_numbers
+from microagg_core.series.digests import as_columns, numbered_rows, pairs_of, positions_of_numbers, units_alone
 from microagg_core.series.generations import UnitCounts
 from microagg_core.series.units import NO_ATOM, State, decoded, encoded
 
@@ -156,9 +156,24 @@ def counts_of(units: pa.Table, night: int) -> UnitCounts:
 _Counts: TypeAlias = tuple[Pairs, Ints, Bools]
 
 
+def by_unit(table: pa.Table) -> pa.Table:
+    """Make one row of the released rows of each unit of several: its trace is that of all of them together."""
+    table = table.filter(pa.array(np.asarray(table["last"]) >= 0))
+    unit, distinct = numbered_rows(units_alone(pairs_of(table, "u")))
+    first, second = pairs_of(table, "t").T
+    traces = np.zeros((len(distinct), 2), dtype=np.uint64)
+    for j, words in enumerate((mix_words(first ^ mix_words(second)), mix_words(second ^ mix_words(first)))):
+        np.add.at(traces[:, j], unit, words)
+    is_live = np.bincount(unit, np.asarray(table["state"]) == State.LIVE, len(distinct)) > 0
+    state = np.where(is_live, State.LIVE, State.GONE)
+    return pa.table({**as_columns(traces, "t"), "last": np.zeros(len(distinct), np.int64), "state": state})
+
+
 @dataclass
 class TraceCounter:
     """Counts the units of every trace of all units that were ever released.
+
+    Where units have ``several`` rows, the rows of every trace are counted, and besides the units of all their traces.
 
     Units that wait were never released, and are not counted. Those that are gone, or were erased, are in the files of
     the nights before, and hide the others there as ever.
@@ -167,11 +182,17 @@ class TraceCounter:
     True
     """
 
+    several: bool = False
     _counts: _Counts = field(default_factory=lambda: (np.zeros((0, 2), np.uint64), np.zeros(0, int), np.zeros(0, bool)))
     #: What was counted since, range by range; put together when it is as much as what there is, so that few sorts do.
     _ranges: list[_Counts] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self._of_units = TraceCounter() if self.several else self
+
     def add(self, table: pa.Table) -> None:
+        if self.several:
+            self._of_units.add(by_unit(table))
         is_released = np.asarray(table["last"]) >= 0
         traces, live = pairs_of(table, "t")[is_released], np.asarray(table["state"])[is_released] == State.LIVE
         self._ranges.append(_merged(traces, np.ones(len(traces), dtype=np.int64), live))
@@ -182,9 +203,12 @@ class TraceCounter:
         _, units, _ = self._all()
         return int(units.min()) if len(units) else None
 
+    def smallest_of_units(self) -> int | None:
+        return self._of_units.smallest()
+
     def rarer_than(self, k: int) -> int:
         """Count the units whose trace a live unit has and fewer than k units share."""
-        _, units, live = self._all()
+        _, units, live = self._of_units._all()
         return int(units[live & (units < k)].sum())
 
     def _all(self) -> _Counts:

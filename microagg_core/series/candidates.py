@@ -53,6 +53,8 @@ class GateCounts(Counts):
     unknown: int = 0
     #: Atoms of which some are released, and others may be later.
     split: int = 0
+    #: Units of several rows, of which some were first released on another night than others.
+    parted: int = 0
     #: No fault: the numbers that the new atoms of the file need.
     numbers: int = 0
 

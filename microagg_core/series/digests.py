@@ -58,7 +58,9 @@ class SeriesKey:
         return self.derived("fingerprint")[:8].hex()
 
 
-def units_of(columns: Sequence[pa.ChunkedArray | pa.Array], key: SeriesKey, form: UnitForm = "normal") -> Pairs:
+def units_of(
+    columns: Sequence[pa.ChunkedArray | pa.Array], key: SeriesKey, form: UnitForm = "normal", of: str = "unit"
+) -> Pairs:
     """Digest every row's unit, which the columns name together: in normal form 12, 12.0 and "012" are one unit.
 
     >>> units_of([pa.array([12, 13])], key := SeriesKey(b"0123456789abcdef")).shape
@@ -69,13 +71,37 @@ def units_of(columns: Sequence[pa.ChunkedArray | pa.Array], key: SeriesKey, form
     texts = [_text(one_array(column), form) for column in columns]
     nameless = reduce(pc.or_, map(_is_nothing, texts))
     if n_nameless := pc.sum(nameless).as_py():
-        raise DataError(f"{n_nameless} record(s) name no unit; fill their unit column(s) or leave them out")
+        raise DataError(f"{n_nameless} record(s) name no {of}; fill in the column(s) that name it, or leave them out")
     parts = [pc.cast(text, pa.large_binary()).to_pylist() for text in texts]
     messages = (b"".join([b"%d:%b" % (len(part), part) for part in unit]) for unit in zip(*parts, strict=True))
-    digests = b"".join(_authenticated(messages, key.derived("unit")))
+    digests = b"".join(_authenticated(messages, key.derived(of)))
     units = np.frombuffer(digests, dtype=">u8").reshape(-1, 4)[:, :2].astype(np.uint64)
     units[:, 1] >>= np.uint64(64 - _UNIT_BITS)
     return units
+
+
+#: Bits of a row within the digest of a row of a unit of several; before them stand the unit's.
+_ROW_BITS = np.uint64(48)
+
+
+def rows_of_units(units: Pairs, rows: UInt64s) -> Pairs:
+    """Digest rows of units of several, by the digest of the unit and a word of the row's own.
+
+    >>> units_alone(rows_of_units(np.array([[7, 3]], np.uint64), np.array([2**63], np.uint64))).tolist()
+    [[7, 3]]
+    """
+    return np.column_stack([units[:, 0], units[:, 1] << _ROW_BITS | rows >> np.uint64(64) - _ROW_BITS])
+
+
+def units_alone(rows: Pairs) -> Pairs:
+    """Find the unit of each row that :func:`rows_of_units` digested."""
+    return np.column_stack([rows[:, 0], rows[:, 1] >> _ROW_BITS])
+
+
+def places_of_units(ids: Sequence[pa.Array], n_places: int, form: UnitForm) -> Ints:
+    """Assign units to places by their ids alone: the same ones in every run, whatever its key."""
+    hashes = hash_rows([_text(column, form) for column in ids], len(ids[0]), seed=0)
+    return (hashes % np.uint64(n_places)).astype(np.int64)
 
 
 def classes_of(table: pa.Table, names: Sequence[str], key: SeriesKey) -> Pairs:

@@ -85,6 +85,8 @@ class ErasureReport:
     #: An erasure that was stopped before was finished, or is to be.
     resumed: bool = False
     removed_files: int = 0
+    #: Whether what is counted is records of units of several, but for ``listed``.
+    several: bool = False
 
     def document(self) -> dict[str, Any]:
         releases = [
@@ -100,7 +102,10 @@ class ErasureReport:
             lines.append(f"an erasure of the series {self.series} that was begun before {word}")
         before = self.named - self.forgotten
         already = f", {before} of them forgotten already" if before else ""
-        lines.append(f"{self.named} of {self.listed} units are known to the series {self.series}{already}")
+        if self.several:
+            lines.append(f"{self.named} records of {self.listed} units are known to the series {self.series}{already}")
+        else:
+            lines.append(f"{self.named} of {self.listed} units are known to the series {self.series}{already}")
         if not self.forgotten and self.removed_files:
             lines.append(f"{self.removed_files} files that no release holds any more were removed")
         if not self.forgotten:
@@ -108,7 +113,8 @@ class ErasureReport:
         for folder, units, again in self.releases:
             effect = "withdrawn, and published again without them" if again else "withdrawn"
             lines.append(f"{folder} may hold {units} of them: {effect}")
-        lines.append(f"{self.with_them} other units vanish with them, and are never released again")
+        others = "records of other units" if self.several else "other units"
+        lines.append(f"{self.with_them} {others} vanish with them, and are never released again")
         lines += ["what was read of these releases before cannot be unread"] if self.releases else []
         if self.done:
             return [*lines, f"done; {self.removed_files} files removed"]
@@ -125,7 +131,7 @@ def forget(
             "unit: no columns name a unit, so nobody can be found in the releases; a row cannot be forgotten"
         )
     ledger, output = ledger_of(spec), Store(spec.output.url, dict(spec.output.storage_options))
-    table = read_unit_list(units_path, spec.unit)
+    table = read_unit_list(units_path, spec.unit_columns)
     head, work = ledger.head(), work_store(spec)
     pending = head is not None and head.kind == "erasure" and not ledger.is_published(head.night)
     if head is not None and pending and is_under_way(Run(work, erasure_key(head.night))):
@@ -143,7 +149,7 @@ def forget(
             head = taken_back(ledger, output, head, work, only_tell=not yes)
     if head is None:
         return ErasureReport(spec.name, table.num_rows, removed_files=removed)
-    listed = units_of([table[name] for name in spec.unit], key, head.frozen.unit_form)
+    listed = units_of([table[name] for name in spec.unit_columns], key, head.frozen.unit_form)
     decoys = spec.series is not None and spec.series.leavers == "decoys"
     erasure = decide_erasure(ledger, output, head, listed, decoys)
     is_done = yes and len(erasure.forgotten) > 0
@@ -159,6 +165,7 @@ def forget(
         is_done or (yes and pending),
         pending,
         removed,
+        spec.several is not None,
     )
 
 
@@ -195,7 +202,7 @@ class Eraser:
         with Running() as running:
             running.begin(self.run)
             if self.erasure.republishes and not self.output.exists(after.layout.manifest()):
-                traces = TraceCounter()
+                traces = TraceCounter(after.frozen.rows is not None)
                 for units in self.erasure.ledger.units_with_atoms(after):
                     traces.add(units)
                 self._publish(after, traces)
@@ -262,7 +269,7 @@ class Eraser:
                 f"{manifest.layout.folder} lacks {left} rows that the ledger says it holds; restore its "
                 "files, or make the ledger again with microagg series rebuild"
             )
-        checks = [*remains.checks(staying), self._trace_check(traces)]
+        checks = [*remains.checks(staying), *self._profile_checks(manifest.k), self._trace_check(traces)]
         refuse_failed(checks)
 
         def commit(asked: Manifest) -> None:
@@ -287,8 +294,17 @@ class Eraser:
             pages_of=public_pages,
         )
 
+    def _profile_checks(self, k: int) -> list[Check]:
+        """Check that k units share each profile of those who stay, where units have several rows."""
+        if self.erasure.before.frozen.rows is None:
+            return []
+        least = self.erasure.least_profile()
+        passed = least is None or least >= k
+        right = f"every profile, a unit's number of rows and their released combinations, is that of {k} units"
+        return [Check("profiles", passed, right if passed else f"profiles of units have fewer than k={k} units")]
+
     def _trace_check(self, traces: TraceCounter) -> Check:
-        before, smallest = self.erasure.before, traces.smallest()
+        before, smallest = self.erasure.before, traces.smallest_of_units()
         if before.frozen.mode == "independent":
             return Check("trace-k", True, "nothing is promised for several releases together")
         # Where k rose, atoms that are too small for it are withheld: they have what was promised first.

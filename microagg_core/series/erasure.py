@@ -16,7 +16,7 @@ import pyarrow as pa
 from microagg_core.arrays import Bools, Pairs, UInt64s
 from microagg_core.errors import StorageError
 from microagg_core.series.atoms import TraceCounter, atoms_table, counts_of, places_of_atoms, range_of_atoms, traces_of
-from microagg_core.series.digests import as_columns, numbered_rows, pairs_of, positions_in
+from microagg_core.series.digests import as_columns, numbered_rows, pairs_of, positions_in, units_alone
 from microagg_core.series.fates import Fate, decide, drawn_decoys
 from microagg_core.series.generations import Generation, RangeFile, UnitCounts
 from microagg_core.series.invariants import counts_for_its_atom
@@ -85,7 +85,7 @@ class Erasure:
     def write(self, date: str, revision: str | None) -> tuple[Generation, TraceCounter]:
         """Write the units and atoms of the night; its document is not committed yet."""
         files: list[tuple[RangeFile, ...]] = []
-        counts, traces = UnitCounts(), TraceCounter()
+        counts, traces = UnitCounts(), TraceCounter(self.before.frozen.rows is not None)
         atoms, released = [], []
         for number, (_, following) in enumerate(self.ranges()):
             files.append(self._write_changes(number, following))
@@ -136,6 +136,14 @@ class Erasure:
             table = atoms_table(np.asarray(before["atom"]), pairs_of(before, "k"), n, since, last)
             files.append(self.ledger.write_atoms(self.night, number, table.filter(pa.array(n > 0))))
         return tuple(files)
+
+    def least_profile(self) -> int | None:
+        """Count the units of several rows that share the rarest profile of the release as it is published again."""
+        profiles = TraceCounter(several=True)
+        for _, following in self.ranges():
+            out = following.filter(pa.array(np.asarray(following["last"]) == self.night))
+            profiles.add(_with_columns(out, as_columns(pairs_of(out, "k"), "t")))
+        return profiles.smallest_of_units()
 
     def unlike(self, after: Generation) -> list[str]:
         """Compare what was announced with the ledger's rows before and after; a clause for each difference."""
@@ -191,7 +199,13 @@ def decide_erasure(ledger: Ledger, output: Store, before: Generation, listed: Pa
     releases = published_nights(ledger, output, before.night)
     newest = releases[-1] if releases else None
     distinct = numbered_rows(listed)[1]
-    named = _gathered(ledger, before, lambda units: _among(pairs_of(units, "u"), distinct))
+    several = before.frozen.rows is not None
+
+    def is_listed(units: pa.Table) -> Bools:
+        rows = pairs_of(units, "u")
+        return _among(units_alone(rows) if several else rows, distinct)
+
+    named = _gathered(ledger, before, is_listed)
     forgotten = named.filter(pa.array(np.asarray(named["state"]) != State.FORGOTTEN))
     holding = _holding(forgotten, releases)
     vanishing = _vanishing(ledger, before, newest, forgotten, decoys)

@@ -48,6 +48,8 @@ class Frozen:
     guarantee: str
     #: How ids are compared; a ledger that does not say was begun when that was by their text, and goes on so.
     unit_form: UnitForm = "text"
+    #: The columns that name a row of a unit; None where a unit has one row.
+    rows: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, config=_STRICT)

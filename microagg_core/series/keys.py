@@ -88,5 +88,5 @@ def refuse_other_key(state: Generation, key: SeriesKey, ledger: Ledger) -> None:
 
 def unit_form_of(spec: ReleaseSpec) -> UnitForm:
     """Compare ids in normal form, or as spelled where the spec acknowledges that this tells units apart."""
-    meant = spec.unit != "row" and set(spec.acknowledge.spelling_of_units).issuperset(spec.unit)
+    meant = bool(spec.unit_columns) and set(spec.acknowledge.spelling_of_units).issuperset(spec.unit_columns)
     return "spelled" if meant else "normal"

@@ -20,16 +20,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Bytes, Ints, UInt64s
-from microagg_core.data.formats.reading import read_part
 from microagg_core.data.tables.slices import RECORD
 from microagg_core.errors import GateError
 from microagg_core.release.context import CONTEXT
-from microagg_core.release.records import MARKS, TAKES_PART
+from microagg_core.release.records import MARKS, MEMBERS, TAKES_PART, TOGETHER, rows_of_part
 from microagg_core.release.records import WAITED as HAS_WAITED
 from microagg_core.release.step import JsonOutput, Rows, Scatter, Step, TableOutput, Work
 from microagg_core.release.steps.units import count_repeated
 from microagg_core.series.atoms import range_of_atoms
-from microagg_core.series.digests import as_columns, pairs_of, positions_in, units_of
+from microagg_core.series.digests import as_columns, numbered_rows, pairs_of, positions_in, units_alone, units_of
 from microagg_core.series.generations import Counts
 from microagg_core.series.night import NIGHT, NIGHT_KEY, Night, confidential_digests, gather, load_night
 from microagg_core.series.units import MOST_UNITS, NO_ATOM, State, range_of, range_schema
@@ -103,15 +102,19 @@ def identify_part(work: Work) -> int:
     is_later = night.state is not None
     confidential = [c.name for c in context.schema.confidential] if is_later else []
     names = tuple(dict.fromkeys((*night.unit, *confidential)))
+    is_together = context.spec.several is not None
     scatter, rows = Scatter(work, IDENTIFIED), 0
-    for table in read_part(context.parts[work.number], context.spec.input, names):
-        units = units_of([table[name] for name in night.unit], key, night.unit_form)
-        columns = {RECORD: pa.array(np.arange(rows, rows + table.num_rows)), **as_columns(units, "u")}
+    for table, members in rows_of_part(work, context, work.number, tuple(confidential) if is_together else names):
+        if members is None:
+            units = units_of([table[name] for name in night.unit], key, night.unit_form)
+        else:
+            units = pairs_of(members, "u")
+        columns = {RECORD: pa.array(np.arange(rows, rows + len(units))), **as_columns(units, "u")}
         if is_later:
             columns |= confidential_digests(context, night, key, table)
             columns |= {name: pa.array(bits) for name, bits in _bits_of(np.asarray(columns.pop("row"))).items()}
         scatter.add(pa.table(columns), range_of(units[:, 0], night.n_ranges))
-        rows += table.num_rows
+        rows += len(units)
     scatter.flush()
     return rows
 
@@ -123,6 +126,7 @@ IDENTIFY = Step(
     does=identify_part,
     reads_input=True,
     knows=(CONTEXT, NIGHT, NIGHT_KEY),
+    same=(TOGETHER, MEMBERS),
     sends=(IDENTIFIED,),
 )
 
@@ -162,6 +166,8 @@ class _Meeting:
         self._present = np.zeros(state.num_rows, dtype=np.bool_)
         self._present[self._index[self._listed]] = True
         self._codes = self._codes_of_units()
+        if night.several:
+            self._close_late_rows()
         self._survivors = np.flatnonzero(survive(self._codes))
         self._changes = self._watched_changes()
         self._codes[self._are_changed()] = CHANGED
@@ -177,6 +183,14 @@ class _Meeting:
             ARRIVAL,
         )
         return codes
+
+    def _close_late_rows(self) -> None:
+        """Close the new rows of units that were released: a row more would tell them from those who share theirs."""
+        known = [State.FORGOTTEN] if self._night.mode == "independent" else [State.LIVE, State.GONE, State.FORGOTTEN]
+        is_known = np.isin(self._of_ledger("state"), known)
+        released = numbered_rows(units_alone(pairs_of(self._state, "u"))[is_known])[1]
+        late = take_part(self._codes) & (positions_in(units_alone(self.units), released) >= 0)
+        self._codes[late] = CLOSED
 
     def _of_ledger(self, name: str) -> NDArray[Any]:
         return np.asarray(self._state[name])
@@ -399,12 +413,12 @@ def likeness_of(ranges: Sequence[pa.Table], released: int, alone: int, greatest:
 
 def refuse_renamed(spec: ReleaseSpec, likeness: Likeness) -> str:
     """Stop where most arrivals, and k at least, look like people under other ids; warn where more do than by chance."""
-    is_meant = spec.unit != "row" and set(spec.acknowledge.equal_arrivals).issuperset(spec.unit)
+    is_meant = bool(spec.unit_columns) and set(spec.acknowledge.equal_arrivals).issuperset(spec.unit_columns)
     if is_meant or not likeness.is_told:
         return ""
     if likeness.alike < spec.k or not likeness.is_mostly:
         return likeness.sentence()
     raise GateError(
         f"{likeness.sentence()}; bring every unit under the id that it had, or, if these are others, list "
-        f"{', '.join(spec.unit)} under acknowledge.equal_arrivals"
+        f"{', '.join(spec.unit_columns)} under acknowledge.equal_arrivals"
     )

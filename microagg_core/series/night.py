@@ -55,6 +55,8 @@ class Night:
     n_atom_ranges: int
     #: The confidential columns whose changes are looked at.
     columns: tuple[str, ...]
+    #: Whether units have several rows: then the ledger has these, each under its unit's digest and its own.
+    several: bool = False
 
     @property
     def n_carried(self) -> int:

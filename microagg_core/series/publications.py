@@ -287,7 +287,7 @@ def _first_void(ledger: Ledger, spec: ReleaseSpec, output: Store, manifest: Mani
     series, roles = manifest.series, {"quasi_identifier": "quasi_identifiers"}
     frozen = Frozen(
         k=manifest.k,
-        unit=() if spec.unit == "row" else tuple(spec.unit),
+        unit=spec.unit_columns,
         columns=tuple(FrozenColumn(c.name, c.type, roles.get(c.role, c.role)) for c in manifest.columns),
         rounding=dict(manifest.rounding),
         traits={},
@@ -295,6 +295,7 @@ def _first_void(ledger: Ledger, spec: ReleaseSpec, output: Store, manifest: Mani
         mode=series.mode if series else "independent",
         guarantee=(series.guarantee if series else None) or "trace",
         unit_form=unit_form_of(spec),
+        rows=spec.several.row if spec.several else None,
     )
     ranges, atoms = _empty_files(ledger, number, frozen)
     return Generation(

@@ -238,8 +238,9 @@ def _objection(spec: ReleaseSpec, ledger: Ledger, state: Generation | None, outp
             f"or {_ADVICE if spec.series is None else _RESTORE}"
         )
     last = ledger.newest_release(state) if spec.series is None else None
-    unit = _unit(spec)
-    if last is not None and (not unit or last.frozen.unit != unit):
+    unit = spec.unit_columns
+    rows = spec.several.row if spec.several else None
+    if last is not None and (not unit or (last.frozen.unit, last.frozen.rows) != (unit, rows)):
         why = "as no stable unit is named (unit: row)" if not unit else "its units were named by other columns (unit)"
         return (
             f"release {last.release_id} of {spec.name!r} was made before, and {why}, so nobody can know whether it "
@@ -283,7 +284,7 @@ def frozen_facts(
     series = spec.series
     return Frozen(
         k=spec.k,
-        unit=_unit(spec),
+        unit=spec.unit_columns,
         columns=tuple(
             FrozenColumn(c.name, str(t), c.role)
             for c, t in zip(schema.released, schema.released_schema.types, strict=True)
@@ -294,11 +295,8 @@ def frozen_facts(
         mode=series.mode if series else "independent",
         guarantee=(series.guarantee if series else None) or "trace",
         unit_form=unit_form or unit_form_of(spec),
+        rows=spec.several.row if spec.several else None,
     )
-
-
-def _unit(spec: ReleaseSpec) -> tuple[str, ...]:
-    return () if spec.unit == "row" else tuple(spec.unit)
 
 
 def _refuse_other_mode(asked: Frozen, state: Generation, past: Past) -> None:
@@ -333,7 +331,7 @@ def _as_begun(spec: ReleaseSpec, schema: FileSchema, state: Generation, past: Pa
         for name in ("missing", "guarantee")
         if getattr(begun, name) != getattr(asked, name)
     ]
-    if begun.unit != asked.unit:
+    if (begun.unit, begun.rows) != (asked.unit, asked.rows):
         problems.append("unit names other columns")
     if begun.columns != asked.columns:
         problems.append("the released columns, their types or roles are others")
@@ -387,6 +385,7 @@ def _night(spec: ReleaseSpec, schema: FileSchema, ledger: Ledger, state: Generat
         n_ranges=n_ranges_for(units, state.n_ranges if state else 1),
         n_atom_ranges=min(n_atom_ranges, MOST_RANGES),
         columns=tuple(c.name for c in schema.confidential) if frozen.guarantee == "trace+changes" else (),
+        several=spec.several is not None,
     )
 
 

@@ -19,7 +19,7 @@ from microagg_core.errors import InternalError
 from microagg_core.release.step import JsonOutput, Rows, Step, TableOutput, Work
 from microagg_core.series.atoms import atoms_table, from_number, no_atoms, places_of_atoms, range_of_atoms, regrouped
 from microagg_core.series.candidates import GHOSTS, JOINED, NEW_ATOMS, NUMBERING, SEEN, GateCounts
-from microagg_core.series.digests import ABSENT, as_columns, numbered_rows, pairs_of, positions_in
+from microagg_core.series.digests import ABSENT, as_columns, numbered_rows, pairs_of, positions_in, units_alone
 from microagg_core.series.generations import RangeFile, UnitCounts
 from microagg_core.series.invariants import Census, census_of_atoms, census_of_units
 from microagg_core.series.match import ATOM, MET
@@ -58,7 +58,8 @@ def trace_range(work: Work) -> int:
     for output, of_atoms in ((COUNTS, units.came_and_left()), (CHANGES, units.ghosts_and_changes())):
         work.send(output, of_atoms, range_of_atoms(np.asarray(of_atoms[ATOM]), night.n_atom_ranges))
     whole = night.ledger.read_files(files, night.number)
-    work.write(RANGE_NOTES, RangeNotes(files, units.counts(), units.wrong(), census_of_units(whole, night.mode)))
+    wrong = units.wrong() + GateCounts(parted=parted_units(whole) if night.several else 0)
+    work.write(RANGE_NOTES, RangeNotes(files, units.counts(), wrong, census_of_units(whole, night.mode)))
     return int(met.num_rows)
 
 
@@ -205,6 +206,17 @@ class _Units:
         atoms, number = np.unique(self._of_ledger("atom")[marked], return_inverse=True)
         sums = {name: np.bincount(number, mark[marked], len(atoms)).astype(np.int64) for name, mark in marks.items()}
         return pa.table({ATOM: pa.array(atoms.astype(np.uint64)), **{name: pa.array(n) for name, n in sums.items()}})
+
+
+def parted_units(units: pa.Table) -> int:
+    """Count units of several rows that were not all first released on one night."""
+    released = units.filter(pa.array(np.asarray(units[ATOM]) != NO_ATOM))
+    unit, distinct = numbered_rows(units_alone(pairs_of(released, "u")))
+    since = np.asarray(released["since"])
+    least, most = np.full(len(distinct), np.iinfo(np.int64).max), np.full(len(distinct), -1)
+    np.minimum.at(least, unit, since)
+    np.maximum.at(most, unit, since)
+    return int(np.sum(least != most))
 
 
 def _row_of_each(met: pa.Table, rows: pa.Table) -> tuple[Ints, int]:

@@ -81,6 +81,7 @@ def _ledger_check(counts: GateCounts) -> Check:
         (counts.again, "units are released that never may be again"),
         (counts.moved, "units are not in the class in which they were released last"),
         (counts.altered, "units have values that are neither tonight's nor those of their last release"),
+        (counts.parted, "units have rows that were first released on other nights than their others"),
         (counts.split, "groups of earlier releases are released in part, or hold more units than they had"),
     ]
     wrong = "; ".join(f"{n} {problem}" for n, problem in problems if n)

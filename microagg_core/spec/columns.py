@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -53,6 +53,8 @@ class FileSchema:
     zeros_apart: tuple[bool, ...]
     #: Of the release, made fresh: no metadata, no index, no dictionaries.
     released_schema: pa.Schema
+    #: Of units of several rows: whether each quasi-identifier is the same in all rows of a unit.
+    per_unit: tuple[bool, ...] = ()
 
     def _with_role(self, *roles: str) -> tuple[Column, ...]:
         return tuple(column for column in self.columns if column.role in roles)
@@ -97,6 +99,10 @@ def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
         if column.role != "drop":
             _check_type(column)
     by_name = {c.name: c for c in columns}
+    for name in spec.several.named if spec.several else ():
+        _check_type(replace(by_name[name], role="identifiers"))
+    if spec.several and spec.several.limit and spec.several.limit.by:
+        _check_order(by_name[spec.several.limit.by])
     _check_analyses(spec, by_name)
     _check_edits(spec, {name: column.type for name, column in by_name.items()})
     if spec.missing != "error" and spec.roles.n_averaged > MISSING_PATTERN_LIMIT:
@@ -118,6 +124,7 @@ def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
         kinds=tuple(kinds.values()),
         metrics=tuple(of.metric if of else None for of in as_declared),
         zeros_apart=tuple(of is not None and of.zeros is not None for of in as_declared),
+        per_unit=tuple(spec.several is not None and name in spec.several.per_unit for name in kinds),
         released_schema=pa.schema([(column.name, _released_type(spec, column, kinds)) for column in released]),
     )
 
@@ -256,6 +263,17 @@ def _check_type(column: Column) -> None:
         )
     if column.role == "blocking" and is_bytes(held):
         raise DataError(f"blocking column {column.name!r} holds bytes; make it text or give it another role")
+
+
+def _check_order(column: Column) -> None:
+    """Refuse texts, whose order need not be that of time: 31.1.2024 stands after 1.2.2024."""
+    held = column.type
+    if not (pa.types.is_temporal(held) or pa.types.is_integer(held) or pa.types.is_floating(held)):
+        what = "text" if is_text(held) else f"of type {held}"
+        raise SpecError(
+            f"unit.rows.by: {column.name!r} is {what}, by which no row is newer than another; name a column of dates, "
+            "times or numbers, or give this one such a type (of CSV under input.csv.types)"
+        )
 
 
 def _is_zone(held: pa.DataType) -> bool:

@@ -30,6 +30,7 @@ from microagg_core.spec.protect import Protect, protect_problems
 from microagg_core.spec.quasi_identifiers import QuasiIdentifier
 from microagg_core.spec.schedule import Schedule
 from microagg_core.spec.series import Series
+from microagg_core.spec.units import SeveralRows, Unit, unit_problems
 from microagg_core.store.urls import is_inside
 
 #: Sets of columns that somebody may know, at most: each takes the gate another count.
@@ -283,17 +284,6 @@ RoundingRule = Annotated[
 ]
 
 
-def _unit_shape(value: Any) -> Any:
-    return value if value == "row" or isinstance(value, list | tuple) else [value]
-
-
-Unit = Annotated[
-    Annotated[Literal["row"], Tag("row")] | Annotated[Columns, Tag("columns")],
-    Discriminator(lambda value: "row" if value == "row" else "columns"),
-    BeforeValidator(_unit_shape),
-]
-
-
 class ReleaseSpec(Model):
     """One release: what comes in, what is done to it, and where it goes."""
 
@@ -320,7 +310,11 @@ class ReleaseSpec(Model):
     output: Output = Field(description="where releases are published; needs a url")
     work: Work = Field(description="a private place for staged rows and audits; needs a url")
     roles: Roles = Field(description="what each column is")
-    unit: Unit = Field(default="row", description="'row', or the column(s) that name a person or firm")
+    unit: Unit = Field(
+        default="row",
+        description="'row', the column(s) that name a person or firm of one row, or {id: ..., rows: several} where "
+        "several rows belong together",
+    )
     blocks: Blocks = Blocks()
     missing: Literal["error", "blank", "separate"] = Field(
         default="error",
@@ -390,6 +384,18 @@ class ReleaseSpec(Model):
     def effort(self) -> str | float:
         """The refinement by name, or its seconds for each block."""
         return self.refine.seconds if isinstance(self.refine, TimeBudget) else self.refine
+
+    @property
+    def unit_columns(self) -> tuple[str, ...]:
+        """List the columns that name a unit; none where it is a row."""
+        if isinstance(self.unit, SeveralRows):
+            return self.unit.id
+        return () if self.unit == "row" else self.unit
+
+    @property
+    def several(self) -> SeveralRows | None:
+        """Tell of units of several rows; None where each has one."""
+        return self.unit if isinstance(self.unit, SeveralRows) else None
 
     @field_validator("id")
     @classmethod
@@ -499,14 +505,4 @@ def _column_problems(parts: Mapping[str, Any], role: Mapping[str, str]) -> Itera
             if role.get(column) != wanted:
                 article = "an identifier" if wanted == "identifiers" else "a confidential column"
                 yield ("acknowledge", field, position), f"{column!r} is not {article}"
-    unit = parts.get("unit", "row")
-    if unit == ():
-        yield ("unit",), "must name at least one column, or be 'row'"
-    for position, column in enumerate(() if unit == "row" else unit):
-        if role.get(column) != "identifiers":
-            yield (
-                ("unit", position),
-                f"{column!r} must be an identifier, so that nothing of what names a unit is released",
-            )
-        elif column in unit[:position]:
-            yield ("unit", position), f"{column!r} is named twice"
+    yield from unit_problems(parts, role)

@@ -68,12 +68,14 @@ def show_risk(figures: dict[str, Any]) -> None:
 
 
 def show_plan(report: PlanReport, refused: str = "") -> None:
+    by_rows = ", by rows of a unit" if report.units else ""
     print(
         _pairs(
             [
                 ("records", f"{report.records:,}" + (f" ({report.withheld:,} withheld)" if report.withheld else "")),
+                *(report.units.rows() if report.units else []),
                 *(report.night.rows() if report.night else []),
-                ("blocking keys", f"{report.keys:,} ({report.undersized_keys:,} below k)"),
+                ("blocking keys", f"{report.keys:,}{by_rows} ({report.undersized_keys:,} below k)"),
                 ("blocks", f"{report.blocks:,} ({report.merged_blocks:,} merged, {report.split_blocks:,} from splits)"),
                 *_label_rows(report),
                 ("partitions", f"{report.partitions:,}"),
@@ -160,14 +162,18 @@ def show_checks(checks: Iterable[Check]) -> None:
 
 
 def show_series(status: LedgerStatus) -> None:
-    smallest = "not known" if status.smallest_trace is None else f"shared by {status.smallest_trace:,} units"
-    size = f"{status.bytes / 2**20:,.1f} MiB, {status.bytes_per_unit:.1f} bytes a unit, {status.files:,} files"
+    what = "row" if status.several else "unit"
+    smallest = "not known" if status.smallest_trace is None else f"shared by {status.smallest_trace:,} {what}s"
+    size = f"{status.bytes / 2**20:,.1f} MiB, {status.bytes_per_unit:.1f} bytes a {what}, {status.files:,} files"
     rows = [
         ("series", f"{status.series}, {status.mode}, {status.guarantee}, k={status.k}"),
         ("ledger", status.url),
         ("nights", f"{status.nights:,}"),
         ("the last", f"{status.release_id} {status.revision} of {status.date} ({status.kind})"),
-        ("units", f"{status.live:,} live, {status.gone:,} gone, {status.held:,} held, {status.forgotten:,} forgotten"),
+        (
+            f"{what}s",
+            f"{status.live:,} live, {status.gone:,} gone, {status.held:,} held, {status.forgotten:,} forgotten",
+        ),
         ("smallest trace", smallest),
         ("size", size),
         ("key", status.key_fingerprint),

@@ -19,7 +19,7 @@ class KAnonymity(GateCheck[CombinationCounter]):
 
     def note(self, file: ReleasedFile) -> CombinationCounter:
         counter = CombinationCounter(file.promise.key_columns, file.promise.k)
-        counter.add(file.table)
+        counter.add(file.once_a_unit(counter.columns))
         return counter
 
     def judge(self, promise: Promise, released: CombinationCounter, expected: CombinationCounter) -> Check:

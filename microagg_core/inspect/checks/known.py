@@ -22,7 +22,7 @@ class KnownSets(GateCheck[Counters]):
     def note(self, file: ReleasedFile) -> Counters:
         counters = tuple(SpreadCounter(names, file.promise.k) for names in file.promise.known_besides)
         for counter in counters:
-            counter.add(file.table)
+            counter.add(file.once_a_unit(counter.columns))
         return counters
 
     def judge(self, promise: Promise, released: Counters, expected: Counters) -> Check | None:

@@ -35,11 +35,11 @@ class Values(GateCheck[Sums]):
     notes = Sums
 
     def note(self, file: ReleasedFile) -> Sums:
-        return _sums(file.promise, file.table, (file.origins[RECORD], *file.came), file.parts)
+        return _sums(file.promise, file.table, (file.origins[RECORD], *file.came), file.units, file.parts)
 
     def note_input(self, batch: InputBatch, before: Sums | None) -> Sums:
         parts = np.full(len(batch.records), batch.part, dtype=np.int64)
-        return _sums(batch.promise, batch.expected, (pa.array(batch.records), *batch.came), parts)
+        return _sums(batch.promise, batch.expected, (pa.array(batch.records), *batch.came), batch.units, parts)
 
     def judge(self, promise: Promise, released: Sums, expected: Sums) -> Check:
         """Demand the same counts and sums, part by part."""
@@ -51,8 +51,11 @@ class Values(GateCheck[Sums]):
         return Check(self.name, False, f"values differ from the input's in part {places}")
 
 
-def _sums(promise: Promise, table: pa.Table, origins: Sequence[pa.Array | pa.ChunkedArray], parts: Ints) -> Sums:
+def _sums(
+    promise: Promise, table: pa.Table, origins: Sequence[pa.Array | pa.ChunkedArray], units: Ints, parts: Ints
+) -> Sums:
     own = [c.name for c in promise.schema.released if c not in promise.schema.quasi_identifiers]
+    origins = (*origins, pa.array(units)) if promise.several else origins
     hashes = hash_rows([*origins, *(table[name] for name in own)], table.num_rows, _SEED)
     sums, order = np.zeros((promise.n_parts, _N_SUMS), dtype=np.uint64), ascending_order(parts)
     counts = np.bincount(parts, minlength=promise.n_parts)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pyarrow as pa
 
@@ -31,6 +33,7 @@ _WORST_HEADER = (
     "unavoidable, at least",
     "why",
 )
+_PROVED = " The bound is proved: no grouping of these blocks into groups of at least k loses less."
 #: Sizes that each have a column of their own; more are put together.
 _MOST_SIZES = 16
 
@@ -56,8 +59,8 @@ def loss_section(inputs: ReportInputs) -> PageSection:
         folded,
         notes=(
             *(f"Of ‘{name}’, {generalized_words(of)}" for name, of in parents.items()),
-            "Loss is the share of the columns’ variation, each standardized, that the release no longer has (L_SSE). "
-            "The bound is proved: no grouping of these blocks into groups of at least k loses less.",
+            "Loss is the share of the columns’ variation, each standardized, that the release no longer has (L_SSE)."
+            f"{'' if losses.lower_bound is None else _PROVED}",
         ),
     )
 
@@ -170,7 +173,7 @@ def _worst_table(inputs: ReportInputs, blocks: pa.Table) -> PageTable:
         block = blocks.slice(row, 1).to_pylist()[0]
         number, n, groups, bound = (block[name] for name in ("block", "records", "groups", "lower_bound"))
         times = float(sse[row] / n / usual)
-        unavoidable = percent_in_words(min(bound / sse[row], 1.0)) if sse[row] else NONE
+        unavoidable = percent_in_words(min(bound / sse[row], 1.0)) if sse[row] and not math.isnan(bound) else NONE
         why = _why(n, times, inputs.manifest.k, reasons.get(number, ""))
         share = percent_in_words(float(sse[row] / whole))
         cells.append((f"{number:,}", f"{n:,}", f"{groups:,}", share, readable(times, 2), unavoidable, why))

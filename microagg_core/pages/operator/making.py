@@ -20,6 +20,7 @@ def records_section(inputs: ReportInputs) -> PageSection:
         ("records that arrived" if inputs.of_arrivals else "records that came", _count(plan, "records")),
         *((name, words) for name, words in night if name in ("survivors", "not released", "held back")),
         ("records released", f"{inputs.manifest.rows:,}"),
+        *_unit_rows(plan),
         ("withheld for good", _count(plan, "withheld")),
         ("held for a later night", _count(plan, "held")),
         ("blocking keys with fewer than k records", _count(plan, "undersized_keys")),
@@ -45,11 +46,25 @@ def records_section(inputs: ReportInputs) -> PageSection:
     )
 
 
+def _unit_rows(plan: dict[str, Any]) -> list[tuple[str, str]]:
+    """Count units, where these have several rows."""
+    units = plan.get("units")
+    if not units:
+        return []
+    return [
+        ("units that came", _count(units, "units")),
+        ("units withheld or held", _count(units, "withheld")),
+        ("rows left out of units that have more than unit.rows allows", _count(units, "left_out")),
+        ("units that have such", _count(units, "cut")),
+    ]
+
+
 def _records_in_words(plan: dict[str, Any]) -> list[str]:
     if not plan:
         return ["The audit has no plan of this release."]
     withheld, held = plan.get("withheld", 0), plan.get("held", 0)
-    words = [f"{withheld:,} {'record was' if withheld == 1 else 'records were'} withheld"]
+    of_units = f", all that {plan['units']['withheld']:,} units have" if plan.get("units") else ""
+    words = [f"{withheld:,} {'record was' if withheld == 1 else 'records were'} withheld{of_units}"]
     if not withheld:
         words = ["No record was withheld"]
     words += map(capital, plan.get("withheld_words", ()))

@@ -100,9 +100,11 @@ def _kept_back(inputs: ReportInputs) -> str:
     plan = inputs.plan
     if not plan:
         return "what was withheld is not known"
+    units = plan.get("units")
+    gone = (units["withheld"], "unit withheld or held", "units withheld or held") if units else None
     counts = [
-        (plan.get("withheld", 0), "record withheld", "records withheld"),
-        (plan.get("held", 0), "held", "held"),
+        gone or (plan.get("withheld", 0), "record withheld", "records withheld"),
+        (0 if units else plan.get("held", 0), "held", "held"),
         (plan.get("merged_blocks", 0), "block merged", "blocks merged"),
     ]
     kept_back = [f"{n:,} {singular if n == 1 else plural}" for n, singular, plural in counts if n]
@@ -136,15 +138,21 @@ def _stands(inputs: ReportInputs) -> str:
 def _may(inputs: ReportInputs) -> Iterable[str]:
     k, n = inputs.manifest.k, len(remarks(inputs))
     who = "records" if inputs.manifest.unit == "row" else "units, people or firms"
+    found, least = "found every combination of", f"with at least k = {k} {who}"
+    if inputs.manifest.several:
+        found, least = (
+            "found every unit’s number of rows, and all that these have of",
+            f"shared by at least k = {k} units",
+        )
     gate = (
-        f"The gate lets it pass: its {len(inputs.checks)} checks found every combination of quasi-identifiers, "
-        f"replaced by {_stands(inputs)} of groups, and blocking values with at least k = {k} {who}; other values are "
-        "as they came."
+        f"The gate lets it pass: its {len(inputs.checks)} checks {found} quasi-identifiers, "
+        f"replaced by {_stands(inputs)} of groups, and blocking values {least}; other values are as they came."
     )
     if not all(check["passed"] for check in inputs.checks):
         gate = "No: a check of the gate failed."
     elif not inputs.checks:
         gate = "The audit does not have what the gate found."
-    ask = "k says how many share a combination, not what they share: whether the risk below is acceptable, you decide."
+    share = "share all that is released of a unit" if inputs.manifest.several else "share a combination"
+    ask = f"k says how many {share}, not what they share: whether the risk below is acceptable, you decide."
     look = f"{n} things to look at first stand below." if n > 1 else "One thing to look at first stands below."
     return (gate, ask, look) if n else (gate, ask)

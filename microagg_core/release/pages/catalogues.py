@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 from microagg_core.data.formats.writing import released_format
 from microagg_core.release.manifest import ColumnEntry, Manifest
 from microagg_core.release.pages.escaping import json_bytes, paragraphs, visible
-from microagg_core.release.pages.method import leavers_words, rounding_words, withheld_words
+from microagg_core.release.pages.method import leavers_words, left_out_words, rounding_words, withheld_words
 from microagg_core.release.pages.promises import citation
 from microagg_core.release.pages.words import (
     about,
@@ -301,10 +301,10 @@ def _study(node: _Element, manifest: Manifest) -> None:
         info.with_child("abstract", part)
     summed = info.with_child("sumDscr")
     summed.with_texts({"timePrd": said.period, "geogCover": said.geography})
-    summed.with_child("anlyUnit", units_word(manifest))
+    summed.with_child("anlyUnit", "records, one or several to a unit" if manifest.several else units_word(manifest))
     summed.with_child("dataKind", "microdata, microaggregated")
     method = node.with_child("method")
-    notes = (summary(manifest), withheld_words(manifest), leavers_words(manifest))
+    notes = (summary(manifest), withheld_words(manifest), left_out_words(manifest), leavers_words(manifest))
     method.with_child("notes", " ".join(filter(None, notes)), type="disclosure control")
     if said.licence or said.contact:
         used = node.with_child("dataAccs").with_child("useStmt")

@@ -34,36 +34,67 @@ def names(columns: tuple[ColumnEntry, ...]) -> Text:
 
 
 def method_section(manifest: Manifest) -> Section:
-    blocks = [*_grouped(manifest), *_kept_exactly(manifest), *_as_they_are(manifest), paragraph(_ORDER)]
+    blocks = [*_grouped(manifest), *_kept_exactly(manifest), *_as_they_are(manifest), paragraph(_order(manifest))]
     return Section("method", "What was done to the data", tuple(blocks))
 
 
 _ORDER = (
-    "Rows stand in no order that means anything, and no row has a number or a name: columns that name a person or "
-    "firm are not in the release."
+    "Rows stand in no order that means anything, and no row has a number or a name: columns that name a {unit} are not "
+    "in the release."
+)
+_NOT_TIED = (
+    " So the release does not say which records are of one unit. Values that are released as they came may show it, "
+    "such as an income that all of a household have: what is promised below holds all the same."
 )
 
 
+def _order(manifest: Manifest) -> str:
+    if not manifest.several:
+        return _ORDER.format(unit="person or firm")
+    return _ORDER.format(unit="unit or a record of it") + _NOT_TIED
+
+
 def _grouped(manifest: Manifest) -> list[Block]:
-    quasi, blocking = in_role(manifest, "quasi_identifier"), in_role(manifest, "blocking")
-    within: Text = (" that share ", *names(blocking)) if blocking else ()
-    weight = in_role(manifest, "weight")
+    quasi, weight = in_role(manifest, "quasi_identifier"), in_role(manifest, "weight")
     return [
-        paragraph(
-            "Somebody may know ",
-            *names(quasi),
-            " of a person or firm from elsewhere, and look for the record that has them. So records",
-            *within,
-            f" were put into groups of at least {manifest.k} {units_word(manifest)} that are as alike as possible, and "
-            "each of these values was replaced by ",
-            *_replacement(quasi),
-            " (microaggregation). All records of a group look the same in them.",
-        ),
+        paragraph(*(_units_grouped(manifest) if manifest.several else _records_grouped(manifest))),
         *(paragraph(Name(column.name), _WEIGHT) for column in weight),
         bullets(*_details(manifest, several=len(quasi) > 1)),
         *([_rounding_table(manifest, means)] if (means := averaged(manifest)) else ()),
         *([_blanked_table(manifest)] if manifest.blanked else ()),
     ]
+
+
+def _records_grouped(manifest: Manifest) -> Text:
+    quasi, blocking = in_role(manifest, "quasi_identifier"), in_role(manifest, "blocking")
+    within: Text = (" that share ", *names(blocking)) if blocking else ()
+    return (
+        "Somebody may know ",
+        *names(quasi),
+        " of a person or firm from elsewhere, and look for the record that has them. So records",
+        *within,
+        f" were put into groups of at least {manifest.k} {units_word(manifest)} that are as alike as possible, and "
+        "each of these values was replaced by ",
+        *_replacement(quasi),
+        " (microaggregation). All records of a group look the same in them.",
+    )
+
+
+def _units_grouped(manifest: Manifest) -> Text:
+    quasi, blocking = in_role(manifest, "quasi_identifier"), in_role(manifest, "blocking")
+    within: Text = (" and share ", *names(blocking)) if blocking else ()
+    return (
+        "A unit, such as a household or a patient, has one record or several. Somebody may know ",
+        *names(quasi),
+        " of some or all of them from elsewhere, and how many they are, and look for the unit. So units that have "
+        "equally many records",
+        *within,
+        f" were put together, at least {manifest.k} at a time, as alike as possible. Their records were put side by "
+        "side, one of each unit, with those that are most like them: these are the groups. Each of these values was "
+        "replaced by ",
+        *_replacement(quasi),
+        " (microaggregation). All records of a group look the same in them, and so do units that were put together.",
+    )
 
 
 def averaged(manifest: Manifest) -> tuple[ColumnEntry, ...]:
@@ -101,6 +132,9 @@ def _details(manifest: Manifest, *, several: bool) -> list[Text]:
         said.append(("How ", Name(name), words))
     if with_missing := tuple(c for c in in_role(manifest, "quasi_identifier") if c.missing):
         said.append(("A missing value of ", *names(with_missing), " is a category like any other."))
+    if manifest.several and (per_unit := tuple(c for c in manifest.columns if c.name in manifest.several.per_unit)):
+        are = "are" if len(per_unit) > 1 else "is"
+        said.append((*names(per_unit), f" {are} the same in all records of a unit, as in the source."))
     if manifest.missing == "separate":
         said.append(("A missing value stays missing; records that lack the same columns were grouped together.",))
     elif manifest.missing == "blank":
@@ -150,11 +184,12 @@ def _algorithm(manifest: Manifest) -> Text:
     best: Text = ()
     if chosen := manifest.losses.chosen:
         best = (", of which those that lost least somewhere are ", *listed(Name(one) for one in chosen))
+    refined = _REFINED.get(str(manifest.refine), _FOR_A_TIME)
     return (
         Name(name),
         f"{what}{f', with {with_these}' if with_these else ''}",
         *best,
-        f"; {_REFINED.get(str(manifest.refine), _FOR_A_TIME)}.",
+        f"; {refined.replace('records', 'units') if manifest.several else refined}.",
     )
 
 
@@ -206,7 +241,8 @@ def _kept_exactly(manifest: Manifest) -> list[Block]:
         return []
     are, what = ("are", "These columns are") if len(blocking) > 1 else ("is", "This column is")
     kept = f" may be known from elsewhere as well, and {are} kept: records with other values were never put into one "
-    start, few = (*names(blocking), f"{kept}group. "), f"fewer than {manifest.k} {units_word(manifest)} have"
+    alike = " with equally many records" if manifest.several else ""
+    start, few = (*names(blocking), f"{kept}group. "), f"fewer than {manifest.k} {units_word(manifest)}{alike} have"
     if in_role(manifest, "weight"):
         few += ", or of whose weight one has more than half,"
     if manifest.undersized == "suppress":
@@ -236,17 +272,31 @@ def _as_they_are(manifest: Manifest) -> list[Block]:
         came = " are released as they came" if len(confidential) > 1 else " is released as it came"
         why = "Nobody is expected to know such values from elsewhere, and they are what the release is for."
         blocks.append(paragraph(*names(confidential), f"{came}, record by record. {why}"))
-    return [*blocks, *(paragraph(words) for words in (withheld_words(manifest), leavers_words(manifest)) if words)]
+    rest = (withheld_words(manifest), left_out_words(manifest), leavers_words(manifest))
+    return [*blocks, *(paragraph(words) for words in rest if words)]
 
 
 def withheld_words(manifest: Manifest) -> str:
+    what = "units" if manifest.several else "records"
     if manifest.suppressed == 0:
         return ""
     if manifest.suppressed is None:
-        return "Whether records of the source are withheld, and how many, is not told: it could tell of single ones."
+        return f"Whether {what} of the source are withheld, and how many, is not told: it could tell of single ones."
     if isinstance(manifest.suppressed, int):
         return f"{manifest.suppressed:,} records of the source are withheld."
-    return f"Some records of the source are withheld, at least {manifest.k}. How many is not told."
+    whole = ", with all their records" if manifest.several else ""
+    return f"Some {what} of the source are withheld{whole}, at least {manifest.k}. How many is not told."
+
+
+def left_out_words(manifest: Manifest) -> str:
+    """Say which records of units that have many are left out, and how many where that is told."""
+    of = manifest.several
+    if of is None or of.at_most is None:
+        return ""
+    rule = f"Of a unit with more than {of.at_most} records only the {of.keep} {of.at_most} are in the release: "
+    if of.left_out is None:
+        return f"{rule}how many others are left out is not told, as it could tell of single units."
+    return f"{rule}{of.left_out:,} others are left out." if of.left_out else f"{rule}no unit has more."
 
 
 def leavers_words(manifest: Manifest) -> str:
@@ -299,7 +349,7 @@ def few_names(manifest: Manifest, role: str) -> Text:
 
 def _holds(manifest: Manifest) -> list[Text]:
     means, blocking, confidential = (few_names(manifest, role) for role in _MANY)
-    lacking = ", but for the records that are withheld" if manifest.suppressed != 0 else ""
+    lacking = f", but for the records that are {gone}" if (gone := _gone(manifest)) else ""
     within: Text = (", and within every combination of ", *blocking) if blocking else ()
     held: list[Text] = []
     if means and (weight := names(in_role(manifest, "weight"))):
@@ -320,6 +370,13 @@ def _holds(manifest: Manifest) -> list[Text]:
         if means:
             held.append(("Slopes of a linear model that explains ", *confidential, " by ", *means, _SLOPES))
     return held
+
+
+def _gone(manifest: Manifest) -> str:
+    """Say what became of records of the source that are not in the release; nothing where all are."""
+    of = manifest.several
+    is_cut = of is not None and of.at_most is not None and of.left_out != 0
+    return " or ".join(["withheld"] * (manifest.suppressed != 0) + ["left out"] * is_cut)
 
 
 def _without_blanked(manifest: Manifest) -> str:
@@ -350,9 +407,22 @@ def _misleads(manifest: Manifest) -> list[Text]:
         wrong.append((*correlation_sentence(manifest, change),))
     if any(edit.broken for edit in manifest.edits or ()):
         wrong.append(("Rules between columns, row by row: some rows break them, as counted below.",))
+    if manifest.several:
+        wrong += [(_WHOLE_UNITS,), (_NOT_INDEPENDENT,)]
     what = "it is the mean of several" if not others else "it stands for several"
-    wrong.append((f"A row as one person or firm: in these columns {what}. Do not link rows.",))
+    who = "record of the source" if manifest.several else "person or firm"
+    wrong.append((f"A row as one {who}: in these columns {what}. Do not link rows.",))
     return wrong
+
+
+_WHOLE_UNITS = (
+    "Anything about whole units, such as the income of a household, the number of a patient's visits or how the "
+    "records of a unit differ, unless a column came with it: which records are of one unit is not in the release."
+)
+_NOT_INDEPENDENT = (
+    "Standard errors that take records to be independent: those of a unit are alike, and cannot be put together to "
+    "allow for it."
+)
 
 
 def _misleading_means(manifest: Manifest, several: bool) -> list[Text]:
@@ -467,14 +537,15 @@ def _kept(of: AttributeFigures) -> Share | str:
 
 def losses_section(manifest: Manifest) -> Section:
     losses = manifest.losses
+    untold = _untold(losses, several=manifest.several is not None)
     if losses.arrivals is not None:
-        return Section("loss", "What was lost", (*_of_arrivals(manifest, losses.arrivals), *_untold(losses)))
+        return Section("loss", "What was lost", (*_of_arrivals(manifest, losses.arrivals), *untold))
     blocks: list[Block] = [*_total(manifest, losses), *_bound(manifest, losses)]
     if losses.correlation_change is not None:
         blocks.append(paragraph(*correlation_sentence(manifest, losses.correlation_change)))
     if losses.attributes:
         blocks += [*_by_column(manifest, losses), *_of_categories(losses), *_of_values(losses)]
-    return Section("loss", "What was lost", (*blocks, *_untold(losses)))
+    return Section("loss", "What was lost", (*blocks, *untold))
 
 
 def _of_arrivals(manifest: Manifest, arrivals: Figures) -> list[Block]:
@@ -486,7 +557,8 @@ def _of_arrivals(manifest: Manifest, arrivals: Figures) -> list[Block]:
         f"{n:,} of its {manifest.rows:,} records were grouped for this release; the others are {rest}. The loss that "
         f"follows is that of these {n:,} records, not that of the file:"
     )
-    return [paragraph(words), *_total(manifest, arrivals), *_bound(manifest, arrivals), *_untold(arrivals)]
+    untold = _untold(arrivals, several=manifest.several is not None)
+    return [paragraph(words), *_total(manifest, arrivals), *_bound(manifest, arrivals), *untold]
 
 
 def _total(manifest: Manifest, losses: Figures) -> list[Block]:
@@ -678,14 +750,16 @@ def _within(losses: Figures, column: str, figure: str) -> str:
     return f" (within {readable(within)})" if within else ""
 
 
-def _untold(losses: Figures) -> list[Block]:
+def _untold(losses: Figures, *, several: bool) -> list[Block]:
     blocks: list[Block] = []
     if losses.coarser:
         blocks.append(paragraph(_COARSER))
     if losses.withheld:
         blocks.append(paragraph("Not published: ", f"{losses.withheld}."))
     if losses.records and losses.lower_bound is None and losses.l_sse is not None:
-        blocks.append(paragraph("What could have been avoided is not published with this release."))
+        unproved = "How much of it better groups could have avoided is not known: of units nothing is proved."
+        withheld = "What could have been avoided is not published with this release."
+        blocks.append(paragraph(unproved if several else withheld))
     return blocks
 
 

@@ -74,9 +74,13 @@ def _facts(manifest: Manifest) -> tuple[tuple[str, str], ...]:
     return (
         (f"{manifest.rows:,}", "records"),
         (str(len(manifest.columns)), "columns"),
-        (f"{manifest.k} or more", f"{units_word(manifest)} share every combination (k\u00a0=\u00a0{manifest.k})"),
+        (f"{manifest.k} or more", f"{units_word(manifest)} {_share(manifest)} (k\u00a0=\u00a0{manifest.k})"),
         _lost(manifest),
     )
+
+
+def _share(manifest: Manifest) -> str:
+    return "fit whatever is known of one" if manifest.several else "share every combination"
 
 
 def _lost(manifest: Manifest) -> tuple[str, str]:

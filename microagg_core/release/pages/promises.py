@@ -23,6 +23,9 @@ def promises_section(manifest: Manifest) -> Section:
         "counted as values."
     )
     promised: list[Text] = [("Every combination of ", *names(keys), shared)]
+    if manifest.several:
+        fitting = f" of some or all records of a unit finds at least {manifest.k} units that fit: {_PROFILE}"
+        promised.insert(0, ("Whoever knows ", *names(keys), fitting.format(k=manifest.k)))
     by_name = {column.name: column for column in manifest.columns}
     promised += [
         ("So is every combination of ", *names(tuple(by_name[name] for name in known)), " alone.")
@@ -33,12 +36,18 @@ def promises_section(manifest: Manifest) -> Section:
     if (series := manifest.series) is not None:
         order = "the first" if series.night == 0 else f"number {series.night + 1}"
         blocks.append(paragraph(f"This release is {order} of a series, {_MODES[series.mode]}."))
-        blocks.append(bullets(*_nights(series, manifest.k)))
+        blocks.append(bullets(*_nights(series, manifest.k, "a unit" if manifest.several else "somebody")))
     passed = ", ".join(visible(check.name) for check in manifest.checks if check.passed)
     if passed:
         blocks.append(paragraph(f"Before it was published, the files were read again and checked: {passed}."))
     blocks += [paragraph(Strong("Not promised")), bullets(*_not_promised(manifest))]
     return Section("promises", "What is promised", tuple(blocks))
+
+
+_PROFILE = (
+    "at least {k} have equally many records, and the same combinations of these values in them. That holds whatever "
+    "ties the records of a unit together, such as an income that all of them have."
+)
 
 
 def _protected(name: str, entry: ProtectEntry) -> Text:
@@ -73,13 +82,13 @@ _CHANGES = (
 _OLDER = "Values by which records are grouped are those of the release in which they first stood, so they may be older."
 
 
-def _nights(series: SeriesEntry, k: int) -> list[str]:
+def _nights(series: SeriesEntry, k: int, who: str) -> list[str]:
     if series.mode == "independent":
         rare = series.smallest_trace
         shared = "" if rare is None else f" The rarest history of releases is shared by {rare:,}."
         return [f"{_NOTHING_TOGETHER}{shared}"]
     said = [
-        f"What all releases of the series did with somebody, absence included, they did with at least {k}. Adding, "
+        f"What all releases of the series did with {who}, absence included, they did with at least {k}. Adding, "
         "subtracting or comparing the files tells of that many or more."
     ]
     if series.guarantee == "trace+changes":
@@ -89,16 +98,19 @@ def _nights(series: SeriesEntry, k: int) -> list[str]:
     return said
 
 
-def pooling_words(k: int) -> str:
-    """Say what members of a group of k compute who pool their own values.
+def pooling_words(k: int, *, several: bool = False) -> str:
+    """Say what members of a group of k compute who pool their own values; they are units where these have several rows.
 
     >>> pooling_words(5)
     "4 of 5 who share a combination can compute the fifth's values from their own and the mean"
+    >>> pooling_words(2, several=True)
+    "each of 2 units that share a combination can compute the other's values from its own and the mean"
     """
+    who, whose = ("units that", "its") if several else ("who", "his")
     if k == 2:
-        return "each of 2 who share a combination can compute the other's values from his own and the mean"
+        return f"each of 2 {who} share a combination can compute the other's values from {whose} own and the mean"
     last = {3: "third", 4: "fourth", 5: "fifth"}.get(k, "last one")
-    return f"{k - 1} of {k} who share a combination can compute the {last}'s values from their own and the mean"
+    return f"{k - 1} of {k} {who} share a combination can compute the {last}'s values from their own and the mean"
 
 
 def _not_promised(manifest: Manifest) -> list[Text]:
@@ -106,13 +118,18 @@ def _not_promised(manifest: Manifest) -> list[Text]:
     said: list[Text] = []
     if unsafe:
         differ = " differ" if len(unsafe) > 1 else " differs"
-        why = "where all have one value, whoever knows that somebody is among them knows it."
-        said.append(("That ", *names(unsafe), f"{differ} among those who share a combination: {why}"))
+        among, who = ("the units that fit", "a unit") if manifest.several else _SHARING
+        why = f"where all have one value, whoever knows that {who} is among them knows it."
+        said.append(("That ", *names(unsafe), f"{differ} among {among}: {why}"))
     if any(column.is_mean for column in manifest.columns):
-        pooled = pooling_words(manifest.k)
+        pooled = pooling_words(manifest.k, several=manifest.several is not None)
         said.append((f"That values are kept from those who know others of their group: {pooled}.",))
-    said.append(("That nothing follows from other data about the same people or firms. Do not try to find anybody.",))
+    same = "units" if manifest.several else "people or firms"
+    said.append((f"That nothing follows from other data about the same {same}. Do not try to find anybody.",))
     return said
+
+
+_SHARING = ("those who share a combination", "somebody")
 
 
 # --- Verifying -------------------------------------------------------------------------------------------------
@@ -142,6 +159,7 @@ def verify_section(manifest: Manifest) -> Section:
                 " and the columns are what you demand, so change them to what you were promised:",
             ),
             Snippet("sh", "with microagg", _command(manifest)),
+            *([paragraph(_NOT_RECOUNTED.format(k=manifest.k))] if manifest.several else []),
             paragraph("Without it, the digests of all files against the manifest, and the manifest's own:"),
             Snippet("sh", "without microagg", f"{_BY_HAND}sha256sum manifest.json\n"),
             paragraph(
@@ -152,6 +170,13 @@ def verify_section(manifest: Manifest) -> Section:
             Snippet("sh", "the signature", "minisign -V -p PUBLISHER.pub -m manifest.json\n"),
         ),
     )
+
+
+_NOT_RECOUNTED = (
+    "It counts how many records have each combination. That {k} units fit whatever is known of one nobody can count "
+    "again, as no record tells whose it is: it was counted before the release was published (profiles, among the "
+    "checks)."
+)
 
 
 def _command(manifest: Manifest) -> str:

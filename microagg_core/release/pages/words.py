@@ -74,6 +74,8 @@ def deviation_words(of: AttributeFigures, *, apart: bool | None = None) -> str:
 
 
 def units_word(manifest: Manifest) -> str:
+    if manifest.several:
+        return "units"
     return "records" if manifest.unit == "row" else "people or firms"
 
 
@@ -83,6 +85,12 @@ def year(manifest: Manifest) -> str:
 
 def summary(manifest: Manifest) -> str:
     """Describe the release in one sentence, for catalogues in which its publisher says nothing."""
+    if manifest.several:
+        return (
+            f"{manifest.rows:,} records of units such as households or patients, one or several each, in "
+            f"{len(manifest.columns)} columns, microaggregated: whoever knows some or all records of a unit finds at "
+            f"least {manifest.k} units that fit."
+        )
     return (
         f"{manifest.rows:,} records in {len(manifest.columns)} columns, microaggregated: every combination of the "
         f"columns that are known from elsewhere is shared by at least {manifest.k} {units_word(manifest)}."

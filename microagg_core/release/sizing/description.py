@@ -251,7 +251,7 @@ def _strata(description: Description) -> Strata:
         key_hashes=np.arange(description.keys, dtype=np.uint64),
         stratum_of_hash=np.minimum(np.arange(description.keys), len(rows) - 1),
         hash_seed=0,
-        rows=rows,
+        units=rows,
         pattern=np.zeros(len(rows), dtype=np.uint64),
         label=numbers,
         depth=np.full(len(rows), description.blocking),

@@ -6,6 +6,7 @@ The released rows leave as slices for the files they belong to; block by block, 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,14 @@ from microagg_core.arrays import Bools, Ints, UInt64s
 from microagg_core.blocks.blanking import BlankedRecords
 from microagg_core.blocks.masking import audit_row, block_statistics, loss_scale, run_block, zeros_joined
 from microagg_core.blocks.plan import PartitionBlocks
+from microagg_core.blocks.units import UnitRows
 from microagg_core.compiling import PROTECTION, compile_parts, ensure_compiled
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.hashing import hash_rows
 from microagg_core.data.tables.slices import RECORD
+from microagg_core.errors import InternalError
 from microagg_core.group.metrics.statistics import LossStatistics
+from microagg_core.inspect.contract import UNIT
 from microagg_core.release.planned import BLOCKS, PLANNED, Planned, load_blocks, load_planned
 from microagg_core.release.step import JsonOutput, Rows, Step, TableOutput, Work
 from microagg_core.release.steps.demands import DISTRIBUTIONS, PartitionDemands
@@ -80,17 +84,26 @@ def anonymize_partition(work: Work) -> int:
     demands = PartitionDemands.of(work, planned.context, rows.table)
     if demands:
         compile_parts((PROTECTION,))
-    # Of the blocks so far the group of each record, and the ticks of each group, by quasi-identifier.
-    groups, representatives, n_groups = list[Ints](), list[list[NDArray[Any]]](), 0
+    # Of the blocks so far the group of each record, and the ticks of each group, by quasi-identifier; and by group, the
+    # first of the groups that its units have their rows in.
+    groups, representatives, n_groups, first_groups = list[Ints](), list[list[NDArray[Any]]](), 0, list[Ints]()
+    units, once = rows.records.copy(), np.array(planned.context.schema.per_unit)
     statistics, blocks = list[LossStatistics](), []
     numbers, first = np.unique(rows.block, return_index=True)
     for number, start, end in zip(numbers.tolist(), first, [*first[1:], len(rows.block)], strict=True):
         ticks, missing = [values[start:end] for values in rows.ticks], rows.missing[start:end]
-        protect, mend = demands.of_block(start, end) if demands else (None, None)
-        outcome = run_block(spec, planned.encoding, steady, ticks, missing, number, protect, mend=mend)
+        of_units = UnitRows(rows.blocks.unit_rows(number) or 1, once)
+        units[start:end] = _units_of(rows.records[start:end], of_units.n)
+        made = partial(run_block, spec, planned.encoding, steady, ticks, missing, number)
+        if of_units.n > 1:
+            outcome = made(units=demands.of_units(start, end, of_units, spec) if demands else of_units)
+        else:
+            protect, mend = demands.of_block(start, end) if demands else (None, None)
+            outcome = made(protect, mend=mend)
         work.kernel_seconds += outcome.seconds
         groups.append(outcome.labels + n_groups)
         representatives.append(outcome.representatives)
+        first_groups.append(np.arange(len(outcome.representatives[0])) // of_units.n * of_units.n + n_groups)
         n_groups += len(outcome.representatives[0])
         figures = block_statistics(planned.encoding, scale, ticks, outcome, missing)
         statistics.append(figures)
@@ -104,7 +117,10 @@ def anonymize_partition(work: Work) -> int:
     rows.ticks.clear()
     rows.table = rows.table.drop_columns([RECORD, "block"])
     ticks = [np.concatenate(of_blocks) for of_blocks in zip(*representatives, strict=True)]
-    work.send(ANONYMIZED, *_released_rows(planned, rows, np.concatenate(groups), ticks))
+    released, destination = _released_rows(planned, rows, np.concatenate(groups), ticks, np.concatenate(first_groups))
+    if spec.several is not None:
+        released = released.append_column(UNIT, pa.array(units))
+    work.send(ANONYMIZED, released, destination)
     work.write(LOSSES, LossStatistics.sum_of(statistics))
     work.write(BLOCK_LINES, pa.Table.from_pylist(blocks))
     return len(rows.records)
@@ -124,10 +140,21 @@ ANONYMIZE = Step(
 )
 
 
-def _released_rows(planned: Planned, rows: _Partition, group: Ints, ticks: list[NDArray[Any]]) -> tuple[pa.Table, Ints]:
+def _units_of(records: Ints, unit_rows: int) -> Ints:
+    """Number the unit of each record by the first of its records."""
+    of_units = records.reshape(-1, unit_rows) if len(records) % unit_rows == 0 else np.zeros((1, 2), dtype=np.int64)
+    if (np.diff(of_units, axis=1) != 1).any():
+        raise InternalError("a bug: the rows of a unit are not together in their block; please report it")
+    return np.repeat(of_units[:, 0], unit_rows)
+
+
+def _released_rows(
+    planned: Planned, rows: _Partition, group: Ints, ticks: list[NDArray[Any]], first_group: Ints
+) -> tuple[pa.Table, Ints]:
     """Make the partition's rows as released, record number before and what came in behind; and find their files.
 
-    ``group`` is that of each record, and ``ticks`` are those of each group, by quasi-identifier.
+    ``group`` is that of each record, and ``ticks`` are those of each group, by quasi-identifier. All groups with the
+    same ``first_group`` have the rows of the same units.
     """
     blocks, schema = rows.blocks, planned.context.schema
     # What the records of a group have in common is made once for each group.
@@ -138,10 +165,11 @@ def _released_rows(planned: Planned, rows: _Partition, group: Ints, ticks: list[
     shared: dict[str, Any] = {c.name: labels[f"b{j}"] for j, c in enumerate(schema.blocking)}
     for j, column in enumerate(schema.quasi_identifiers):
         shared[column.name] = planned.encoding.kinds[j].to_arrow(ticks[j], missing[:, j])
-    # Equal combinations go to the same file: the hash is of what a reader sees.
+    # Equal combinations go to the same file, or units of equal profiles: the hash is of what a reader sees.
     first, count = blocks.files(block)
-    spread = hash_rows(shared.values(), len(of_group), seed=0) % count.astype(np.uint64)
-    destination = (first + spread.astype(np.int64))[group]
+    spread = np.zeros(len(of_group), dtype=np.uint64)
+    np.add.at(spread, first_group, hash_rows(shared.values(), len(of_group), seed=0))
+    destination = (first + (spread[first_group] % count.astype(np.uint64)).astype(np.int64))[group]
     taken = pa.array(group)
     source = {name: column.take(taken) for name, column in shared.items()}
     source |= {column.name: rows.table[f"c{j}"] for j, column in enumerate(schema.confidential)}

@@ -70,6 +70,7 @@ def promise_of(planned: Planned, distributions: tuple[Distribution | None, ...] 
         edits=context.spec.edits,
         known=context.spec.known,
         seed=context.spec.seed,
+        several=context.spec.several is not None,
     )
 
 
@@ -82,7 +83,8 @@ def blanked_cells(planned: Planned) -> tuple[int, ...] | None:
 def expected_of(planned: Planned, promise: Promise, part: int, routes: Routes, released: Routed) -> InputBatch:
     came = tuple(one_array(released.table[kind.name]) for kind in promise.kinds)
     values = tuple(ticks[~released.missing[:, j]] for j, ticks in enumerate(released.ticks))
-    return InputBatch(promise, part, released.records, _expected_rows(planned, routes, released), came, values)
+    expected = _expected_rows(planned, routes, released)
+    return InputBatch(promise, part, released.records, expected, came, values, released.units)
 
 
 def _expected_rows(planned: Planned, routes: Routes, released: Routed) -> pa.Table:

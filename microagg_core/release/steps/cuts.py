@@ -32,7 +32,7 @@ from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.plain import from_plain, to_plain
 from microagg_core.release.context import CONTEXT, Context
 from microagg_core.release.planned import Routed, route_batch
-from microagg_core.release.records import MARKS, PartBatch, records_of_part
+from microagg_core.release.records import MARKS, MEMBERS, TOGETHER, PartBatch, records_of_part
 from microagg_core.release.step import JsonOutput, Output, Pieces, Step, TableOutput, Work
 from microagg_core.release.steps.sampling import SAMPLE, Drawn, uniform
 from microagg_core.release.steps.survey import Survey
@@ -84,25 +84,25 @@ STRATA_SAMPLE, LEAF_COUNTS = TableOutput("strata-sample"), JsonOutput("leaf-coun
 
 
 def cut_strata(
-    context: Context, strata: Strata, survey: Survey, oversize: Ints, limit: int, done: StepsDone
+    context: Context, strata: Strata, survey: Survey, oversize: Ints, limits: Ints, done: StepsDone
 ) -> tuple[dict[int, Tree], dict[int, Ints]]:
-    """Cuts of these strata, and the records of their leaves: exact where the sample was the whole stratum."""
+    """Cuts of these strata to at most so many units each, and the units of their leaves: exact where all were drawn."""
     trees, leaf_rows, least = dict[int, Tree](), dict[int, Ints](), least_of_leaves(strata, context.spec.k)
     rate, samples = surveyed_samples(context, strata, survey, oversize, read_samples(done))
     for number in oversize.tolist():
-        rows, Z = int(strata.rows[number]), samples.get(number)
+        rows, limit, Z = int(strata.units[number]), int(limits[number]), samples.get(number)
         if Z is not None and (rate == 1.0 or len(Z) * limit >= _ENOUGH * rows):
             trees[number], leaf_rows[number] = _sampled_cut(Z, rows, limit, int(least[number]))
     rest = np.array([number for number in oversize.tolist() if number not in trees], dtype=np.int64)
     if len(rest):
-        more_trees, more_rows = _cut_by_passes(least, strata, survey, rest, limit, done)
+        more_trees, more_rows = _cut_by_passes(least, strata, survey, rest, limits, done)
         trees, leaf_rows = trees | more_trees, leaf_rows | more_rows
     return trees, leaf_rows
 
 
 def least_of_leaves(strata: Strata, k: int) -> Ints:
     """Find the least records of a leaf of each stratum: k, and those that move from its last leaf to other strata."""
-    least = np.full(len(strata.rows), k)
+    least = np.full(len(strata.units), k)
     for move in strata.moves:
         least[move.source] += move.rows
     return least
@@ -156,19 +156,19 @@ def read_samples(done: StepsDone) -> Iterator[tuple[int, Drawn]]:
 
 
 def _cut_by_passes(
-    least: Ints, strata: Strata, survey: Survey, oversize: Ints, limit: int, done: StepsDone
+    least: Ints, strata: Strata, survey: Survey, oversize: Ints, limits: Ints, done: StepsDone
 ) -> tuple[dict[int, Tree], dict[int, Ints]]:
     budget = min(_SAMPLE_ROWS, max(1000, _ALL_SAMPLES // len(oversize)))
-    rates = {int(s): min(1.0, budget / int(strata.rows[s])) for s in oversize}
+    rates = {int(s): min(1.0, budget / int(strata.units[s])) for s in oversize}
     routes = _routes_to(strata, oversize)
     done.know(OVERSIZE, Oversize(strata.hash_seed, routes, survey, rates, {}))
     done.do(SAMPLE_STRATA)
     samples = _read_samples(done.written(STRATA_SAMPLE), rates)
     trees, leaf_rows = dict[int, Tree](), dict[int, Ints]()
     for number, Z in samples.items():
-        rate = len(Z) / int(strata.rows[number])
+        rate = len(Z) / int(strata.units[number])
         margin = 1.0 if rates[number] == 1.0 else _SAMPLE_MARGIN
-        trees[number] = grow(Z, limit * rate * margin, max(1, int(np.ceil(least[number] * rate))))
+        trees[number] = grow(Z, int(limits[number]) * rate * margin, max(1, int(np.ceil(least[number] * rate))))
         if rates[number] == 1.0:
             leaf_rows[number] = np.bincount(route(trees[number], Z), minlength=count_leaves(trees[number]))
     return _exact_leaves(least, Oversize(strata.hash_seed, routes, survey, rates, trees), leaf_rows, done)
@@ -216,9 +216,9 @@ def sample_part(work: Work) -> int:
     strata, values = [], []
     for routed in _routed_batches(work, context, oversize, work.number):
         rate = rates[np.where((routed.stratum >= 0) & (routed.stratum < most), routed.stratum, most - 1)]
-        drawn = uniform(routed.records, context.spec.seed) < rate
+        drawn = (uniform(routed.records, context.spec.seed) < rate) & routed.is_first
         strata.append(routed.stratum[drawn])
-        values.append(with_record_numbers(routed.points[drawn], routed.records[drawn]))
+        values.append(with_record_numbers(routed.points[drawn], routed.units[drawn]))
     Z = np.concatenate(values) if values else np.empty((0, len(context.kinds) + 1))
     columns: dict[str, NDArray[Any]] = {"stratum": np.concatenate(strata) if strata else np.empty(0, dtype=np.int64)}
     columns |= {f"z{j}": Z[:, j] for j in range(Z.shape[1])}
@@ -244,9 +244,9 @@ def count_part(work: Work) -> int:
     for routed in _routed_batches(work, context, oversize, work.number % len(context.parts)):
         rows += routed.table.num_rows
         for number, tree in oversize.trees.items():
-            mine = routed.stratum == number
+            mine = (routed.stratum == number) & routed.is_first
             if mine.any():
-                leaf = route(tree, with_record_numbers(routed.points[mine], routed.records[mine]))
+                leaf = route(tree, with_record_numbers(routed.points[mine], routed.units[mine]))
                 counts[number] += np.bincount(leaf, minlength=len(counts[number]))
     work.write(LEAF_COUNTS, {str(s): c.tolist() for s, c in counts.items()})
     return rows
@@ -259,7 +259,7 @@ SAMPLE_STRATA = Step(
     does=sample_part,
     reads_input=True,
     knows=(CONTEXT, OVERSIZE),
-    same=(MARKS,),
+    same=(MARKS, TOGETHER, MEMBERS),
     writes=(STRATA_SAMPLE,),
 )
 COUNT_LEAVES = Step(
@@ -269,6 +269,6 @@ COUNT_LEAVES = Step(
     does=count_part,
     reads_input=True,
     knows=(CONTEXT, OVERSIZE),
-    same=(MARKS,),
+    same=(MARKS, TOGETHER, MEMBERS),
     writes=(LEAF_COUNTS,),
 )

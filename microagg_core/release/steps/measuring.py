@@ -101,12 +101,14 @@ def measure_release(
     released = moments_of_released(files.arrivals, len(kinds))
     moments = list(zip(came, released, strict=True))
     weighed = files.arrivals.by_key.get(Weights().key) if planned.context.schema.weight is not None else None
-    proved, fewest = proved_figures(statistics, blocks), fewest_records(spec.k)
-    figures = published_figures(statistics, n_groups, kinds, moments, proved, fewest, weighed)
+    # What must not tell of k units must not tell of all of their rows.
+    unit_rows = planned.outline.unit_rows
+    k, proved, fewest = spec.k * unit_rows, proved_figures(statistics, blocks), fewest_records(spec.k) * unit_rows
+    figures = published_figures(statistics, n_groups, kinds, moments, proved, fewest, weighed, unit_rows)
     portrait, troubles = _portrait(planned, files, carried, statistics)
     if carried is None or not carried.rows:
-        figures = with_summaries(figures, portrait, spec.k, fewest)
-        figures = with_categories(figures, kinds, moments, spec.k, fewest)
+        figures = with_summaries(figures, portrait, k, fewest)
+        figures = with_categories(figures, kinds, moments, k, fewest)
     portrait = replace(portrait, categories=tuple(category_tables(kinds, moments, fewest)))
     joined = _joined_zeros(blocks, spec.k, asks_more=needs_protection(planned.context))
     return Measured(of_file(figures), risk, blocks, portrait, (*troubles, *joined))
@@ -187,13 +189,15 @@ def proved_figures(statistics: LossStatistics, blocks: pa.Table) -> Figures:
 
     Blocks lose independently of each other, so their bounds add up. All refers to what is released, after
     rounding. Bounds are rounded down, by more than standardizing has rounded nearby values, and gap and ratio
-    computed from them, so that none claims too much.
+    computed from them, so that none claims too much. Nothing is proved where it is not of some block.
     """
-    sse = losses_of(statistics).sse
+    sse, made = losses_of(statistics).sse, Figures(refined=bool(np.any(np.asarray(blocks["improved"]))))
+    made |= _choices(blocks)
     total = math.fsum(np.asarray(blocks["lower_bound"]).tolist())
+    if math.isnan(total):
+        return made
     bound = min(to_digits(total * _SHRINK, MOST_DIGITS, decimal.ROUND_FLOOR), significant(sse))
-    figures = Figures(lower_bound=bound, gap=significant(gap_percent(sse, bound))) | _choices(blocks)
-    figures |= Figures(refined=bool(np.any(np.asarray(blocks["improved"]))))
+    figures = made | Figures(lower_bound=bound, gap=significant(gap_percent(sse, bound)))
     return figures | Figures(certificate=_certificate(blocks)) if "bound" in blocks.column_names else figures
 
 

@@ -28,7 +28,7 @@ from microagg_core.group.metrics.moments import Moments
 from microagg_core.inspect.gate import note_batch
 from microagg_core.inspect.notes import Notes
 from microagg_core.release.planned import PLANNED, ROUTES, Planned, Routed, load_planned, load_routes, route_batch
-from microagg_core.release.records import MARKS, input_changed, records_of_part
+from microagg_core.release.records import CAME, MARKS, MEMBERS, TOGETHER, input_changed, records_of_part
 from microagg_core.release.step import JsonOutput, Receipt, Rows, Scatter, Step, Work
 from microagg_core.release.steps.checking import EXPECTED, expected_of, promise_of
 from microagg_core.release.steps.keys import PART_KEYS
@@ -74,7 +74,7 @@ SCATTER = Step(
     memory=lambda load: _COPIES * grown_size(RUN_BYTES, load.whole_bytes, STEADY_BYTES),
     reads_input=True,
     knows=PLANNED,
-    same=(PART_KEYS, MARKS),
+    same=(PART_KEYS, MARKS, TOGETHER, MEMBERS),
     ranges_of=(ROUTES,),
     writes=(EXPECTED,),
     sends=(SCATTERED,),
@@ -91,11 +91,13 @@ def _scattered_rows(planned: Planned, routes: Routes, released: Routed) -> tuple
     """Select records that are released, with the partition of each."""
     schema, outline = planned.context.schema, planned.outline
     Z = released.points if outline.trees else np.empty((len(released.records), 0))
-    block = routes.blocks_of(released.place, outline.trees, Z, released.records)
+    block = routes.blocks_of(released.place, outline.trees, Z, released.units)
     columns = [pa.array(released.records), pa.array(block.astype(np.min_scalar_type(outline.n_blocks)))]
     columns += [one_array(released.table[c.name]) for c in (*schema.quasi_identifiers, *schema.confidential)]
     names = [RECORD, "block", *(f"q{j}" for j in range(len(schema.quasi_identifiers)))]
     names += [f"c{j}" for j in range(len(schema.confidential))]
+    if released.came is not None:
+        columns, names = [*columns, pa.array(released.came)], [*names, CAME]
     return pa.Table.from_arrays(columns, names=names), outline.partitions_of(block)
 
 
@@ -105,6 +107,8 @@ def gather_partition(work: Work) -> pa.Table:
     if table is None:
         raise _unlike_the_plan(f"partition {work.number} received none of its records")
     # Parts come in their order, and each part's rows in theirs: record numbers ascend.
+    if CAME in table.column_names:
+        table = table.take(pa.array(ascending_order(np.asarray(table[CAME])))).drop_columns([CAME])
     return table.take(pa.array(ascending_order(np.asarray(table["block"])))).combine_chunks()
 
 

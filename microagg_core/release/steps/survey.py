@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats, Ints
-from microagg_core.blocks.routes import missing_pattern
 from microagg_core.blocks.strata import HEAVIEST, ROWS, WEIGHT
 from microagg_core.data.formats.writing import released_format
 from microagg_core.data.kinds.contract import Claim, Kind, Ticks, Traits
@@ -39,7 +38,16 @@ from microagg_core.inspect.disclosures import Disclosure
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.plain import from_plain, to_plain
 from microagg_core.release.context import CONTEXT, Context
-from microagg_core.release.records import MARKS, WAITED, PartBatch, file_with, records_of_part
+from microagg_core.release.records import (
+    MARKS,
+    MEMBERS,
+    PLACE,
+    TOGETHER,
+    WAITED,
+    PartBatch,
+    file_with,
+    records_of_part,
+)
 from microagg_core.release.step import BytesOutput, JsonOutput, Load, Pieces, Step, TableOutput, Work
 from microagg_core.release.steps.confidential import ConfidentialGathering, Gathered, merged_sketches
 from microagg_core.release.steps.keys import PART_KEYS, merge_keys, write_keys
@@ -95,6 +103,8 @@ class Survey:
     rows_of_parts: tuple[int, ...]
     #: Those of them that take part; all, but for a night of a series.
     arrivals_of_parts: tuple[int, ...]
+    #: Units of those that take part.
+    units: int
     fingerprints: tuple[str, ...]
     row_bytes: float
     missing: tuple[int, ...]
@@ -112,6 +122,9 @@ class Survey:
     scales: tuple[Scale | None, ...]
     #: Places of those whose zeros are grouped apart.
     zeros_apart: tuple[int, ...]
+    #: Where units have several rows, those beyond the most that are released of a unit, and the units that have such.
+    left_out: int = 0
+    cut_units: int = 0
 
     @property
     def rows(self) -> int:
@@ -258,6 +271,8 @@ class PartSurvey:
         self.needs_valid_text = released_format(context.spec.output).needs_valid_text
         self.rows = 0
         self.arrivals = 0
+        self.units = 0
+        self.looked_at = 0
         self.is_marked = False
         self.bytes = 0
         p = len(context.kinds)
@@ -283,14 +298,15 @@ class PartSurvey:
         self.is_marked |= batch.marks is not None
         table = batch.table
         self.arrivals += table.num_rows
+        self.units += int(np.count_nonzero(batch.is_first))
         travelling = dict.fromkeys(self.context.schema.travelling)
         self.bytes += sum(value_bytes(table[name]) for name in travelling)
         rough = self.context.rough
         columns = [table[kind.name] for kind in rough.kinds]
         quasi = rough.ticks(columns)
         self._add_quasi_identifiers(columns, *quasi)
-        self._add_keys(table, quasi[1], batch.waited, rough.weights_of(quasi[0]))
-        self._add_confidential(batch.whole, quasi if batch.marks is None else None)
+        self._add_keys(batch, quasi[1], rough.weights_of(quasi[0]))
+        self._add_confidential(batch, quasi if batch.marks is None else None)
 
     def _add_quasi_identifiers(
         self, columns: Sequence[pa.ChunkedArray], ticks: Sequence[Ticks], missing: Bools
@@ -313,10 +329,11 @@ class PartSurvey:
                 least_values(kept, side) for kept, side in zip(self.ends[j], (offsets, -offsets), strict=True)
             ]
 
-    def _add_keys(self, table: pa.Table, missing: Bools, waited: Bools | None, weights: Floats | None) -> None:
-        columns = blocking_columns(table, self.context)
+    def _add_keys(self, batch: PartBatch, missing: Bools, weights: Floats | None) -> None:
+        """Count the units of each key."""
+        columns, waited = blocking_columns(batch.table, self.context), batch.waited
         names = ["pattern", *(f"b{i}" for i in range(len(columns)))]
-        keys = pa.Table.from_arrays([pa.array(missing_pattern(missing)), *columns], names=names)
+        keys = pa.Table.from_arrays([pa.array(batch.shapes(missing)), *columns], names=names)
         sums = []
         if waited is not None:
             keys = keys.append_column(WAITED, pa.array(waited.astype(np.int64)))
@@ -324,6 +341,8 @@ class PartSurvey:
         if weights is not None:
             keys = keys.append_column(WEIGHT, pa.array(weights)).append_column(HEAVIEST, pa.array(weights))
             sums += [(WEIGHT, "sum"), (HEAVIEST, "max")]
+        if batch.sizes is not None:
+            keys = keys.filter(pa.array(batch.is_first))
         counted = keys.group_by(names, use_threads=False).aggregate([([], "count_all"), *sums])
         for column, name in zip(self.context.schema.blocking, names[1:], strict=True):
             refuse_broken_text(column.name, counted[name])
@@ -331,10 +350,15 @@ class PartSurvey:
         if len(self.keys) > 32:
             self.keys = [merge_keys(self.keys)]
 
-    def _add_confidential(self, table: pa.Table, quasi: tuple[list[Ticks], Bools] | None) -> None:
+    def _add_confidential(self, batch: PartBatch, quasi: tuple[list[Ticks], Bools] | None) -> None:
+        """Look at confidential values; of a unit of several rows at those of its first, as a unit is what they name."""
+        table = batch.whole
         if self.needs_valid_text:
             for column in self.context.schema.confidential:
                 refuse_broken_text(column.name, table[column.name])
+        if batch.all_members is not None:
+            table, quasi = table.filter(pc.equal(batch.all_members[PLACE], 0)), None
+        self.looked_at += table.num_rows
         self.confidential.add(table, quasi)
 
 
@@ -348,7 +372,8 @@ def survey_part(work: Work) -> int:
     for batch in records_of_part(work, context, work.number, 0, names):
         survey.add(batch)
         units.add(batch.whole)
-        sample.add(batch)
+        if context.spec.several is None:  # whole units are sampled where their blocks have to be cut
+            sample.add(batch)
     units.end()
     _write_survey(work, survey, units.nameless)
     sample.write(work)
@@ -360,6 +385,8 @@ def _write_survey(work: Work, survey: PartSurvey, nameless: list[int]) -> None:
     statistics = {
         "rows": survey.rows,
         "arrivals": survey.arrivals,
+        "units": survey.units,
+        "looked_at": survey.looked_at,
         "is_marked": survey.is_marked,
         "bytes": survey.bytes,
         "missing": survey.missing.tolist(),
@@ -400,7 +427,7 @@ SURVEY_PARTS = Step(
     memory=_survey_memory,
     reads_input=True,
     knows=(CONTEXT, SALT),
-    same=(MARKS,),
+    same=(MARKS, TOGETHER, MEMBERS),
     writes=(STATISTICS, CONFIDENTIAL, UNIT_COLUMNS, SAMPLE, VALUES),
     sends=(PART_KEYS, DIGESTS),
 )
@@ -434,6 +461,7 @@ def combine_survey(spec: ReleaseSpec, surveyed: Pieces, context: Context) -> Sur
     return Survey(
         rows_of_parts=tuple(rows),
         arrivals_of_parts=tuple(arrivals),
+        units=sum(p["units"] for p in parts),
         fingerprints=tuple(p["fingerprint"] for p in parts),
         row_bytes=sum(p["bytes"] for p in parts) / max(1, sum(arrivals)),
         missing=tuple(int(m) for m in np.sum([p["missing"] for p in parts], axis=0)),
@@ -511,7 +539,7 @@ def _disclosures(context: Context, gathered: Gathered | None, parts: list[dict[s
     if gathered is None:
         return ()
     text_bytes = np.sum([p["text_bytes"] for p in parts], axis=0)
-    return disclosures_of(context, gathered, text_bytes, sum(p["rows"] for p in parts))
+    return disclosures_of(context, gathered, text_bytes, sum(p["looked_at"] for p in parts))
 
 
 def disclosures_of(context: Context, gathered: Gathered, text_bytes: Ints, n_records: int) -> tuple[Disclosure, ...]:
@@ -552,6 +580,8 @@ def _refuse_values(spec: ReleaseSpec, context: Context, parts: list[dict[str, An
             part = context.parts[next(i for i, c in enumerate(counts) if c)]
             of_part = partial(_any_of, count_in, kind)
             place = f"the first in {file_with(part, context, kind.name, of_part)}, part {part.number}"
+            if spec.several is not None:  # parts are those of whole units
+                place = "in whichever rows"
             role, cure = ("weight", kind.unusable[1]) if kind.is_weight else ("quasi-identifier", cure)
             problems.append(f"{role} {kind.name!r} has {sum(counts)} {what} ({place}); {cure}")
     if problems:

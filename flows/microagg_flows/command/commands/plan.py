@@ -85,8 +85,12 @@ def _forecast(spec: str | None, settings: list[str], describe: str, as_json: boo
 
     if spec is None and settings:
         raise SpecError("--set changes a spec's fields; name the spec before --describe")
-    given = described(load_spec(spec, settings)) if spec is not None else {}
-    expected = forecast(read_description(describe, given))
+    loaded = load_spec(spec, settings) if spec is not None else None
+    if loaded is not None and loaded.several is not None:
+        raise SpecError(
+            "--describe: units of several rows cannot be forecast yet; name a spec of single records, or none"
+        )
+    expected = forecast(read_description(describe, described(loaded) if loaded is not None else {}))
     if as_json:
         typer.echo(json.dumps(expected.document(), indent=1))
     else:
