@@ -19,7 +19,7 @@ from microagg_core.pages.words import duration, size_in_words
 from microagg_core.release.pages.promises import pooling_words
 from microagg_core.release.pages.words import TEXT_TYPES
 from microagg_core.release.planned import Planned
-from microagg_core.release.planning import codes_questions, most_shared_rows, task_bytes
+from microagg_core.release.planning import codes_questions, most_rows, task_bytes
 from microagg_core.release.sizing.forecast import Forecast
 from microagg_core.release.steps.survey import Dominated
 from microagg_core.spec.release import ReleaseSpec
@@ -301,7 +301,7 @@ def _limit_words(strata: Strata, k: int) -> list[str]:
     if strata.sizes is None or not few:
         return []
     sizes, units = np.array([*zip(strata.sizes, strata.units, strict=True), *few]).T
-    most = most_shared_rows(sizes, units, k)
+    most = most_rows(sizes, units, k)
     if most >= max(rows for rows, _ in few):
         return []
     return [f"unit: {{rows: {{at_most: {most}}}}} would release {_rows(most)} of each unit that has more"]

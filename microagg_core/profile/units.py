@@ -21,7 +21,7 @@ from microagg_core.profile.proposals import (
     by_itself,
     meanings_of,
 )
-from microagg_core.release.planning import most_shared_rows
+from microagg_core.release.planning import most_rows
 from microagg_core.spec.units import MOST_ROWS
 
 #: Fewer values name no units that are worth a proposal.
@@ -168,7 +168,7 @@ def _counts(values: Ints, units: _Units) -> bool:
 def _at_most(sizes: Ints) -> int | None:
     """Propose the rows of a unit that are released at most, where too few units have more; None: all of them."""
     rows, units = np.unique(sizes, return_counts=True)
-    most = min(most_shared_rows(rows, units, STARTER_K), MOST_ROWS)
+    most = min(most_rows(rows, units, STARTER_K), MOST_ROWS)
     if np.mean(sizes > _LONG_TAIL) <= _SHARE_OF_TAIL:
         most = min(most, _LONG_TAIL)
     return most if most < rows[-1] else None
