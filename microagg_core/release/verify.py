@@ -19,6 +19,7 @@ from microagg_core.arrays import Ints
 from microagg_core.data.formats.writing import released_format
 from microagg_core.errors import EXIT_DONE, GateError, StorageError
 from microagg_core.inspect.check import Check
+from microagg_core.inspect.checks.profiles import Profiles
 from microagg_core.inspect.demand import Demand
 from microagg_core.inspect.distributions import MOST_VALUES_OF_PROTECTED, Distribution, ValueCounts, codes_of
 from microagg_core.inspect.edits import RuleCount, count_of
@@ -404,6 +405,8 @@ def _checks_of_files(findings: Findings, manifest: Manifest) -> Iterator[Check]:
     if manifest.pages:
         yield _pages_check(findings, manifest)
     yield _gate_check(manifest)
+    if manifest.several:
+        yield _profiles_check(manifest)
 
 
 def _some(names: Sequence[str]) -> str:
@@ -431,6 +434,14 @@ def _gate_check(manifest: Manifest) -> Check:
     if failed:
         detail = f"the manifest itself says that {len(failed)} of {len(manifest.checks)} checks failed: {_some(failed)}"
     return Check("gate", not failed, detail)
+
+
+def _profiles_check(manifest: Manifest) -> Check:
+    """Say that what is promised of units of several rows is not counted here; it has to have been before."""
+    counted = any(check.name == Profiles.name and check.passed for check in manifest.checks)
+    why = "as no record tells whose it is, nobody can count again how many units share a profile"
+    before = f"it was counted as at least k={manifest.k} before the release was published"
+    return Check(Profiles.name, counted, f"{why}; {before if counted else 'and no check before publication says it'}")
 
 
 def _remarks(release: ReleaseAtHand, findings: Findings) -> Iterator[tuple[str, str]]:
