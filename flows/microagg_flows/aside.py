@@ -69,6 +69,11 @@ def compare_release(order: Order, grid: Grid, progress: Progress) -> tuple[Relea
     grid.refuse_unknown()
     tonight = Settled.of(order, now())
     spec = tonight.spec
+    if spec.several is not None:
+        raise SpecError(
+            "unit.rows: what is compared are single records, so units of several rows cannot be compared yet; see what "
+            "other settings lose with microagg report --draft and --set, such as --set k=5"
+        )
     if spec.series is not None and not _stands_alone(spec.series):
         raise SpecError(
             f"series: a night with mode: {spec.series.mode} groups arrivals alone, beside others whose "

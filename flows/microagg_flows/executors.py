@@ -8,9 +8,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Protocol, TypeVar
 
-from microagg_core.compiling import Compiling
 from microagg_core.group.headway import listening
 from microagg_core.kernels.tools.threads import PROCESS
 from microagg_flows.process import usable_cores
@@ -65,13 +65,13 @@ class OnceCompiled:
     before the first task, and waits for nothing.
     """
 
-    def __init__(self, inner: Executor, compiling: Compiling) -> None:
+    def __init__(self, inner: Executor, compiling: Future[bool]) -> None:
         self.progress = inner.progress
         self._inner, self._compiling = inner, compiling
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item], what: str) -> list[Result]:
         with awaited(self.progress, "kernels to be compiled, once for this machine"):
-            self._compiling.wait()
+            self._compiling.result()
         return self._inner.map(function, items, what)
 
     def memory_per_task(self) -> int | None:

@@ -117,7 +117,7 @@ def run_block(
         block: its number makes the block's own seed, with the spec's.
         protect, mend: make groups hold what is demanded besides k, as they are refined or once they are; not both.
         proving: whether to prove how little any groups could lose; without that, the same groups come sooner.
-        units: where units have several rows, which follow each other; groups are then those of ``group_units``.
+        units: where units have several rows, which follow each other: groups are then those of ``group_units``.
     """
     start = cpu_seconds()
     info = algorithms()[spec.algorithm.name]
@@ -137,7 +137,7 @@ def run_block(
     seed = int(np.random.SeedSequence([spec.seed, block]).generate_state(1, np.uint64)[0] >> np.uint64(1))
     with working_on(len(missing), block):
         if units is not None and units.n > 1:
-            outcome = _grouped_units(spec, compared, replace(units, once=units.once[there]), seed)
+            outcome = _grouped_units(spec, compared, units, seed)
             made = _representatives(encoding, ticks, outcome.labels)
             return replace(outcome, representatives=made, seconds=cpu_seconds() - start)
         labels, algorithm, tried, certificate = _grouped_by_parts(spec, Z, measured, parts, seed)
@@ -175,6 +175,8 @@ def _grouped_units(spec: GroupingRules, compared: Points, units: UnitRows, seed:
         return refine_with_bound(points, labels, spec.k, spec.effort, seed, NOTHING)[0]
 
     labels = group_units(compared, units.n, units.once, group)
+    if units.protect is not None:
+        labels = units.protect(compared, labels)
     algorithm, tried = next(iter(used.items()))
     certified = NOTHING if algorithms()[spec.algorithm.name].certified else None
     return BlockOutcome(labels, [], 0.0, math.nan, spec.effort != "off", algorithm, tried, certified)

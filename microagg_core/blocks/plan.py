@@ -56,6 +56,8 @@ class Outline:
     #: Cells that are blanked by quasi-identifier, and how many of the same records have no value, where any may be.
     blanked: tuple[int, ...] | None = None
     missing: tuple[int, ...] | None = None
+    #: The most rows that a unit has.
+    unit_rows: int = 1
 
     @property
     def n_partitions(self) -> int:
@@ -149,6 +151,7 @@ class BlockPlan:
             trees=self.trees,
             blanked=self.strata.blanked_cells,
             missing=self.strata.missing_cells,
+            unit_rows=1 if self.strata.sizes is None else int(self.strata.sizes.max(initial=1)),
         )
 
     def routes(self) -> Routes:

@@ -119,7 +119,7 @@ def plan_strata(
     codes, places, values = _codes(shape, blocking, rules.hierarchies)
     order = np.lexsort(codes.T[::-1])
     codes, sizes, shape, rows = codes[order], sizes[order], shape[order], sizes.rows[order]
-    pattern = np.zeros_like(shape) if rules.several else shape
+    pattern, unit_rows = np.zeros_like(shape) if rules.several else shape, shape.astype(np.int64)
     is_night = "waited" in keys.column_names
     waited = np.asarray(keys["waited"])[order] if is_night else np.zeros_like(rows)
     if rules.blanks:  # what lacks the same is not kept apart: keys are blocking values alone
@@ -150,14 +150,14 @@ def plan_strata(
     blanked = blank_few(counted, keep, k, () if is_night else levels) if rules.blanks else None
     made = blanked or ReleasedPatterns.as_they_are(counted)
     keyed = [b.take(pa.array(order)) for b in blocking], shape
-    strata = _ordered(keyed, counted, made, keep, label_ids, labels, shape.astype(np.int64) if rules.several else None)
+    strata = _ordered(keyed, counted, made, keep, label_ids, labels, unit_rows if rules.several else None)
     lost = ~reaches[counted.stratum]
     strata = replace(
         strata,
         depth=np.searchsorted(places, strata.depth + 1) - 1,
         n_keys=np.bincount(merged, minlength=len(depth))[strata.n_keys],
         undersized_keys=int(np.sum(key_sizes.too_small(k))),
-        added_rows=int(merged_sizes.rows[reaches & ~keep].sum()),
+        added_rows=int((merged_sizes.rows * (unit_rows[counted.first] if rules.several else 1))[reaches & ~keep].sum()),
         withheld_patterns=() if rules.blanks else _patterns(shape[lost], rows[lost]),
     )
     return strata.holding() if is_night else strata

@@ -114,11 +114,10 @@ def _refuse_too_much(rows: Ints, keep: Bools, less: Bools, k: int, are_labels_kn
     if more > MOST_ADDED * n_rows:
         file = ", or say blocks.totals_known: file if no totals of blocking values are known"
         raise DataError(
-            f"{few} records (units, where these have several rows) are of blocking keys, patterns of missing values or "
-            f"numbers of rows with fewer than k={k}, and to withhold them {more} more of {n_rows} would have to be "
-            "withheld, as totals that are known elsewhere would tell of them; use blocks.undersized: merge or coarser "
-            "blocking columns, fill in missing values, lower unit.rows.at_most or leave out such records"
-            f"{file if are_labels_known else ''}"
+            f"{few} records are of blocking keys or patterns of missing values with fewer than k={k}, and to withhold "
+            f"them {more} more of {n_rows} would have to be withheld, as totals that are known elsewhere would tell of "
+            "them; use blocks.undersized: merge or coarser blocking columns, fill in missing values or leave out such "
+            f"records{file if are_labels_known else ''}"
         )
 
 

@@ -19,13 +19,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from threading import Event, Thread
-from types import TracebackType
-from typing import Self
+from threading import Event
 
 from microagg_core.errors import ClusterError, InternalError
 from microagg_core.group.algorithms import algorithms
@@ -111,6 +110,10 @@ def stamp(part: str) -> None:
 #: Receives a line for whoever waits.
 Say = Callable[[str], None]
 
+
+def _silent(_text: str) -> None: ...
+
+
 _LOCK = "compiling.lock"
 #: Set once this process has said that nothing can be kept.
 _said = Event()
@@ -144,18 +147,14 @@ def missing_parts(parts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def ensure_compiled(
-    algorithm: str, effort: str | float, k: int | None = None, *, say: Say | None = None, cancelled: Event | None = None
+    algorithm: str, effort: str | float, k: int | None = None, *, say: Say = _silent, cancelled: Event | None = None
 ) -> bool:
     """Return once everything is compiled that a release by this algorithm and effort needs; see `compile_parts`."""
     return compile_parts(needed_parts(algorithm, effort, k), say=say, cancelled=cancelled)
 
 
 def compile_parts(
-    parts: tuple[str, ...],
-    *,
-    say: Say | None = None,
-    done: Callable[[str], None] | None = None,
-    cancelled: Event | None = None,
+    parts: tuple[str, ...], *, say: Say = _silent, done: Say = _silent, cancelled: Event | None = None
 ) -> bool:
     """Return once these parts are compiled.
 
@@ -165,8 +164,7 @@ def compile_parts(
 
     Returns whether the code is kept; where it is not, as no folder can be written, each process compiles for itself.
     """
-    say, stop = say or _silent, cancelled or Event()
-    missing, folder = missing_parts(parts), code_folders().write
+    missing, folder, stop = missing_parts(parts), code_folders().write, cancelled or Event()
     if not missing:
         return True
     if folder is None or _in_vain.issuperset(missing):
@@ -177,15 +175,12 @@ def compile_parts(
         if missing and not stop.is_set():
             seconds = sum(_SECONDS.get(part, 10) for part in missing)
             say(f"compiling the kernels, once for this machine: about {seconds} s")
-            run_child(missing, done or _silent, stop)
+            run_child(missing, done, stop)
     if stop.is_set() or not missing_parts(parts):
         return True
     _in_vain.update(missing_parts(parts))
     _say_not_kept(say)
     return False
-
-
-def _silent(_text: str) -> None: ...
 
 
 def _say_not_kept(say: Say) -> None:
@@ -239,7 +234,7 @@ def _wait_for(lock: int, parts: tuple[str, ...], say: Say, stop: Event) -> None:
         stop.wait(_LOOK_SECONDS)
 
 
-def run_child(parts: tuple[str, ...], done: Callable[[str], None], cancelled: Event) -> None:
+def run_child(parts: tuple[str, ...], done: Say, cancelled: Event) -> None:
     """Have a child process compile the parts, and pass on the name of each; its stamp says if it is kept."""
     with _started(parts) as process:
         for line in _lines(process, cancelled):
@@ -303,44 +298,16 @@ def _death(code: int) -> str:
     return f"the process that compiles the kernels {how}; what it finished is kept: start again, or run 'microagg warm'"
 
 
-class Compiling:
-    """Compilation in a thread beside other work; as a context, it is given up where the block ends early."""
-
-    def __init__(self, algorithm: str, effort: str | float, k: int | None, say: Say | None) -> None:
-        self._cancelled, self._kept = Event(), True
-        self._error: BaseException | None = None
-        # ``say`` may look at where it was called from, as a flow run's log does.
-        run = copy_context().run
-        self._thread = Thread(target=run, args=(self._run, algorithm, effort, k, say), daemon=True, name="compiling")
-        self._thread.start()
-
-    def _run(self, algorithm: str, effort: str | float, k: int | None, say: Say | None) -> None:
+@contextmanager
+def start_compiling(
+    algorithm: str, effort: str | float, k: int | None = None, *, say: Say = _silent
+) -> Iterator[Future[bool]]:
+    """Do what :func:`ensure_compiled` does in a thread beside the block; given up where that ends early."""
+    cancelled = Event()
+    compiling = partial(ensure_compiled, algorithm, effort, k, say=say, cancelled=cancelled)
+    with ThreadPoolExecutor(1, "compiling") as thread:
         try:
-            self._kept = ensure_compiled(algorithm, effort, k, say=say, cancelled=self._cancelled)
-        except BaseException as error:  # raised where it is waited for
-            self._error = error
-
-    def wait(self) -> bool:
-        """Return, or raise, what :func:`ensure_compiled` would have."""
-        while self._thread.is_alive():  # in short steps, so that Ctrl-C is heard
-            self._thread.join(_LOOK_SECONDS)
-        if self._error is not None:
-            raise self._error
-        return self._kept
-
-    def cancel(self) -> None:
-        self._cancelled.set()
-        self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.cancel()
-
-
-def start_compiling(algorithm: str, effort: str | float, k: int | None = None, *, say: Say | None = None) -> Compiling:
-    """Begin what :func:`ensure_compiled` does, and go on; wait for it before kernels are needed."""
-    return Compiling(algorithm, effort, k, say)
+            # ``say`` may look at where it was called from, as a flow run's log does.
+            yield thread.submit(copy_context().run, compiling)
+        finally:
+            cancelled.set()

@@ -58,12 +58,9 @@ def _link() -> None:
     from microagg_core.inspect.candidates import Candidates
 
     records, all_alike = _records(_FEW, 2), np.zeros(_FEW, dtype=np.int64)
-    candidates = Candidates(records, np.zeros(records.shape, dtype=np.bool_), all_alike, all_alike + 1)
-    candidates.link(records, np.arange(_FEW))
-    costs = np.array([1.0, 0.0])
-    Candidates(records, np.zeros(records.shape, dtype=np.bool_), all_alike, all_alike + 1, costs).link(
-        records, np.arange(_FEW)
-    )
+    missing = np.zeros(records.shape, dtype=np.bool_)
+    for costs in (None, np.array([1.0, 0.0])):
+        Candidates(records, missing, all_alike, all_alike + 1, costs).link(records, np.arange(_FEW))
 
 
 def _anneal() -> None:
@@ -126,9 +123,7 @@ _PROBLEMS: dict[str, Callable[[], None]] = {
 def _run_algorithm(info: AlgorithmInfo) -> None:
     p = 1 if info.each_attribute else min(2, info.max_attributes or 2)
     # A search's steps change nothing of what it compiles.
-    parameters: dict[str, Any] = {
-        parameter.name: parameter.minimum for parameter in info.parameters if parameter.name == "steps"
-    }
+    parameters: dict[str, Any] = {of.name: of.minimum for of in info.parameters if of.name == "steps"}
     for n in (_FEW, _MANY):
         info.run(_records(min(n, info.max_records or n), p), info.min_k, **parameters)
 

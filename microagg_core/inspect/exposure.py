@@ -22,7 +22,7 @@ from microagg_core.data.tables.hashing import hash_rows, one_array
 from microagg_core.data.tables.ordering import as_key, combinations
 from microagg_core.data.trees import CodedTree
 from microagg_core.inspect.candidates import Candidates
-from microagg_core.inspect.distributions import Distribution, GroupValues, codes_of, distinct_values
+from microagg_core.inspect.distributions import Distribution, GroupValues, codes_of
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.spec.release import RiskEffort
 
@@ -74,12 +74,12 @@ class Cells:
         of_units = np.unique(of_rows * len(profiles) + unit) // max(len(profiles), 1)
         return cls(of_rows, groups[first], rows, np.bincount(of_units))
 
-    def distinct(self, codes: Ints, units: Ints) -> Ints:
+    def distinct_of_units(self, distinct: Ints, codes: Ints, units: Ints) -> Ints:
         """Count the values of each cell, those of a unit together; one where some value is that of all its units.
 
-        Units without any value count no more than records without one.
+        Of ``distinct`` values there may be more. Units without any count no more than records without one.
         """
-        values = distinct_values(codes, self.of_rows)
+        values = distinct.copy()
         several = np.flatnonzero((self.rows > self.units)[self.of_rows] & (codes > 0))
         order = several[np.lexsort((codes[several], units[several], self.of_rows[several]))]
         cell, unit, code = self.of_rows[order], units[order], codes[order]
@@ -100,8 +100,9 @@ class Cells:
 class ValuesShown:
     """Values of a confidential column that cells show."""
 
-    #: How many distinct values each has.
+    #: How many distinct values each has; and how many a reader tells apart who knows which rows are of one unit.
     distinct: Ints
+    of_units: Ints
     #: The largest distance of one from the whole release; None where the column has too many values.
     distance: float | None
 
@@ -177,8 +178,9 @@ class Exposure:
             values, distance = GroupValues.of(column.codes, cells.of_rows, cells.rows), None
             if column.distribution is not None and len(cells.rows):
                 distance = float(column.distribution.distances_of(values).max())
-            distinct = values.distinct if self.units is None else cells.distinct(column.codes, self.units)
-            shown[column.name] = ValuesShown(distinct, distance)
+            distinct = values.distinct
+            of_units = distinct if self.units is None else cells.distinct_of_units(distinct, column.codes, self.units)
+            shown[column.name] = ValuesShown(distinct, of_units, distance)
         return shown
 
     @cached_property

@@ -191,15 +191,16 @@ def published_figures(
     proved: Figures,
     fewest: int,
     weighed: Weighed | None = None,
+    unit_rows: int = 1,
 ) -> Figures:
-    """Choose the figures that may be published of so many records and groups.
+    """Choose the figures that may be published of so many records and groups; a unit is up to ``unit_rows`` of these.
 
     The ``moments`` of each quasi-identifier are of the released records, as they came and as they are released. What
     tells a count of the input leaves ``fewest`` possible. With survey weights, plain variances and correlations from
     before tell of the plain means of groups, and these beside the weighted ones of single records: neither they nor
     what they follow from are published.
     """
-    free = statistics.records - n_groups
+    free = (statistics.records - n_groups) // unit_rows
     if free < _FREE_FOR_TOTALS:
         return figures_of_few(statistics.records)
     figures, why = Figures(records=statistics.records), []

@@ -18,7 +18,7 @@ from microagg_core.group.metrics.statistics import significant
 from microagg_core.release.pages.promises import pooling_words
 from microagg_core.release.pages.words import TEXT_TYPES
 from microagg_core.release.planned import Planned
-from microagg_core.release.planning import codes_questions, task_bytes
+from microagg_core.release.planning import codes_questions, most_shared_rows, task_bytes
 from microagg_core.release.sizing.forecast import Forecast
 from microagg_core.release.steps.survey import Dominated
 from microagg_core.spec.release import ReleaseSpec
@@ -116,8 +116,7 @@ class UnitCounts:
 class PlanReport:
     records: int
     withheld: int
-    #: How many of these (or of units, where they have several rows) only so that the others cannot be computed from
-    #: totals; and all that is said of them, in words.
+    #: How many of these only so that the others cannot be computed from totals; and all that is said of them, in words.
     added: int
     withheld_words: tuple[str, ...]
     #: Records that wait for a later night of a series.
@@ -278,8 +277,9 @@ def _withheld_words(names: list[str], k: int, strata: Strata) -> tuple[str, ...]
     if len(strata.withheld_patterns) > _PATTERNS:
         what = "numbers of rows" if several else "patterns of missing values"
         words.append(f"and {len(strata.withheld_patterns) - _PATTERNS} more {what}")
+    words += _limit_words(strata, k)
     if strata.added_rows:
-        whom = "more units" if several else "of them"
+        whom = "more records" if several else "of them"
         words.append(f"{strata.added_rows} {whom} so that totals known elsewhere do not tell of the others")
     return tuple(words)
 
@@ -288,11 +288,22 @@ def _withheld_units(size: int, n: int, k: int) -> str:
     """Say that units are withheld whose number of rows too few have.
 
     >>> _withheld_units(9, 1, 3)
-    'one unit has 9 rows, and fewer than k=3 have as many; unit: {rows: {at_most: 8}} would fold it in'
+    'one unit has 9 rows, and fewer than k=3 in its block have as many'
     """
-    it, who = ("it", "one unit has") if n == 1 else ("them", f"{n} units have")
-    cure = f"; unit: {{rows: {{at_most: {size - 1}}}}} would fold {it} in" if size > 1 else ""
-    return f"{who} {_rows(size)}{'' if n == 1 else ' each'}, and fewer than k={k} have as many{cure}"
+    who, its = ("one unit has", "its") if n == 1 else (f"{n} units have", "their")
+    return f"{who} {_rows(size)}{'' if n == 1 else ' each'}, and fewer than k={k} in {its} block have as many"
+
+
+def _limit_words(strata: Strata, k: int) -> list[str]:
+    """Name the limit of rows under which every unit has as many rows as k others, at least in the whole file."""
+    few = strata.withheld_patterns
+    if strata.sizes is None or not few:
+        return []
+    sizes, units = np.array([*zip(strata.sizes, strata.units, strict=True), *few]).T
+    most = most_shared_rows(sizes, units, k)
+    if most >= max(rows for rows, _ in few):
+        return []
+    return [f"unit: {{rows: {{at_most: {most}}}}} would release {_rows(most)} of each unit that has more"]
 
 
 def _rows(n: int) -> str:

@@ -114,6 +114,8 @@ def _linked(figures: Mapping[str, Any]) -> Iterator[Finding]:
         f"{asked_records(figures)} (by chance {percent_in_words(chance)}), "
         f"and the right group for {percent_in_words(first['own_nearest'])}",
     )
+    if not others:  # of a single column of categories nobody can know less
+        return
     worst = max(others, key=lambda one: one["expected_correct"])
     yield Finding(
         _above(worst["expected_correct"], chance),

@@ -99,14 +99,15 @@ def profiled(name: str, type_name: str, column: pa.ChunkedArray, remark: str = "
     (2, 25, '18', '25', 0.0)
     """
     held = column.type
-    nothing = ColumnProfile(name, type_name, len(column), column.null_count, is_nested=True)
     if is_nested(held):
-        return nothing
+        return ColumnProfile(name, type_name, len(column), column.null_count, is_nested=True)
     if pa.types.is_decimal(held) and held.bit_width < _COUNTED_BITS:
         column = column.cast(pa.decimal128(held.precision, held.scale))
     array = one_array(column)
     words = null_words_in(array) if is_text(held) else ()
-    values = pc.filter(array, _has_value(array)) if words else array.drop_null()
+    values = array.drop_null()
+    if words:
+        values = values.filter(pc.invert(pc.is_in(values, pa.array(NULL_WORDS, values.type))))
     counted = pc.value_counts(values)
     counts = counted.field("counts").to_numpy(zero_copy_only=False)
     profile = ColumnProfile(
@@ -120,10 +121,6 @@ def profiled(name: str, type_name: str, column: pa.ChunkedArray, remark: str = "
         remark=remark,
     )
     return replace(profile, **(_of_texts(values) if is_text(held) else _of_numbers(values, counted)))
-
-
-def _has_value(array: pa.Array) -> pa.Array:
-    return pc.and_(pc.is_valid(array), pc.invert(pc.is_in(array, pa.array(NULL_WORDS, array.type))))
 
 
 def _of_texts(values: pa.Array) -> dict[str, Any]:

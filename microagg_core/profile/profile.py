@@ -12,8 +12,15 @@ from microagg_core.data.formats.reading import count_rows
 from microagg_core.data.places import Input
 from microagg_core.data.tables.types import levels_of
 from microagg_core.profile.columns import ColumnProfile, profiled
-from microagg_core.profile.proposals import RoleProposal, look_at_rows, proposed_roles, without_refusals
+from microagg_core.profile.proposals import (
+    RoleProposal,
+    SeveralProposal,
+    look_at_rows,
+    proposed_roles,
+    without_refusals,
+)
 from microagg_core.profile.reading import Understanding, understood
+from microagg_core.profile.units import several_rows
 from microagg_core.store.inputs import input_files
 from microagg_core.store.urls import shown
 
@@ -29,6 +36,8 @@ class FileProfile:
     looked_at: str
     proposals: tuple[RoleProposal, ...]
     encoding_reason: str = ""
+    #: None where every unit has one row.
+    several: SeveralProposal | None = None
 
     @property
     def columns(self) -> tuple[ColumnProfile, ...]:
@@ -44,6 +53,7 @@ class FileProfile:
             "rows": self.n_rows,
             "rows_are_counted": self.is_counted,
             "looked_at": self.looked_at,
+            "unit": self.several.fields(self.proposals) if self.several else None,
             "columns": [
                 {**asdict(one.column), "proposed": one.role, "kind": one.kind, "reason": one.reason}
                 for one in self.proposals
@@ -52,37 +62,20 @@ class FileProfile:
 
 
 def profile_of(
-    url: str,
-    delimiter: str | None = None,
-    encoding: str | None = None,
-    storage_options: dict[str, Any] | None = None,
+    url: str, delimiter: str | None = None, encoding: str | None = None, storage_options: dict[str, Any] | None = None
 ) -> FileProfile:
-    """The profile of the file or files at a URL or glob."""
     understanding = understood(url, delimiter, encoding, storage_options)
     sample = understanding.sample
-    columns = [
-        replace(
-            profiled(
-                field.name,
-                understanding.type_of(field.name),
-                sample.table.column(field.name),
-                understanding.remarks.get(field.name, ""),
-            ),
-            is_ordered=levels_of(field) is not None,
-        )
-        for field in sample.table.schema
-    ]
-    n_rows, is_counted = _rows(understanding)
-    return FileProfile(
-        understanding.source,
-        n_rows,
-        is_counted,
-        sample.in_words(),
-        without_refusals(
-            proposed_roles(columns, sample.table), partial(look_at_rows, understanding.source, sample.table)
-        ),
-        understanding.encoding_reason,
-    )
+    columns = []
+    for field in sample.table.schema:
+        type_name, remark = understanding.type_of(field.name), understanding.remarks.get(field.name, "")
+        column = profiled(field.name, type_name, sample.table.column(field.name), remark)
+        columns.append(replace(column, is_ordered=levels_of(field) is not None))
+    several = several_rows(columns, sample.table, sample.is_whole)
+    look = partial(look_at_rows, understanding.source, sample.table, several)
+    proposals = without_refusals(proposed_roles(columns, sample.table, several), look)
+    reason = understanding.encoding_reason
+    return FileProfile(understanding.source, *_rows(understanding), sample.in_words(), proposals, reason, several)
 
 
 def _rows(understanding: Understanding) -> tuple[int, bool]:
@@ -105,16 +98,41 @@ _INDENT = "    "
 
 
 def profile_lines(profile: FileProfile) -> Iterator[str]:
-    """The profile as lines of at most 80 characters, in which nothing is left out.
-
-    Only a name that is longer than that makes its line longer.
-    """
+    """Write the profile in lines of at most 80 characters, unless a name is longer; nothing is left out."""
     yield from _input_lines(profile)
+    for sentence in unit_sentences(profile.several):
+        yield from _wrapped(sentence, "")
     yield ""
     name_width = min(_LONGEST_NAME, max(len("column"), *(len(_shown(one.name)) for one in profile.columns)))
     yield _row("column", _HEADINGS, name_width)
     for proposal in profile.proposals:
         yield from _column_lines(proposal, name_width)
+
+
+#: Columns that are named of those that are the same in all rows of a unit.
+_NAMED = 4
+
+
+def unit_sentences(several: SeveralProposal | None) -> Iterator[str]:
+    """Say in figures why rows are taken to belong together, and which of them are left out."""
+    if several is None:
+        return
+    each = f"{several.least:,} to {several.most:,}" if several.least < several.most else f"{several.most:,}"
+    names = [name for name in several.telling if name in several.same] or several.telling
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    are = f"{'is' if len(names) == 1 else 'are'}{'' if several.same.issuperset(names) else ' nearly'}"
+    within = f"within which {', '.join(names[:_NAMED])}{more} {are} constant" if names else "with nothing in common"
+    yield (
+        f"unit: {several.id} has {several.units:,} values, {each} rows each, {within}: so k counts these, households "
+        "or patients, and not rows; if each row is a person or firm of its own, name what tells them apart under unit"
+    )
+    if several.nameless:
+        yield f"unit: {several.nameless:,} rows have no {several.id}, where a run stops; fill it in or leave them out"
+    if several.at_most:
+        yield (
+            f"unit: {several.cut_units:,} of them have more than {several.at_most} rows, and {several.left_out:,} of "
+            f"{several.rows:,} rows beyond that are left out: with too few others as long, they could not be released"
+        )
 
 
 def held(column: ColumnProfile) -> str:
@@ -166,14 +184,9 @@ def _input_lines(profile: FileProfile) -> Iterator[str]:
     if source.format != "csv":
         return
     dialect = source.csv
-    words = ", ".join(repr(word) for word in dialect.null_words)
-    yield from _wrapped(
-        f"delimiter {dialect.delimiter!r}, encoding {dialect.encoding}, decimal mark "
-        f"{dialect.decimal_mark!r}, quotes '\"', null words {words}",
-        "",
-    )
-    if profile.encoding_reason:
-        yield from _wrapped(profile.encoding_reason, "")
+    written = f"delimiter {dialect.delimiter!r}, encoding {dialect.encoding}, decimal mark {dialect.decimal_mark!r}"
+    yield from _wrapped(f"{written}, quotes '\"', null words {', '.join(map(repr, dialect.null_words))}", "")
+    yield from _wrapped(profile.encoding_reason, "")
 
 
 def _column_lines(proposal: RoleProposal, name_width: int) -> Iterator[str]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from microagg_core.arrays import Ints
 from microagg_core.data.places import Input
-from microagg_core.data.tables.hashing import one_array
+from microagg_core.data.tables.hashing import hash_rows, missing_in, one_array
 from microagg_core.errors import DataError, SpecError
 from microagg_core.inspect.disclosures import Disclosure, in_percent
 from microagg_core.profile.columns import ColumnProfile
@@ -60,7 +60,7 @@ MEANINGS = {
     "opinion rating visits hospital disability insurance medicaid",
     "note": "note notes comment comments remark remarks text freetext description bemerkung kommentar memo",
     "date": "date day datetime timestamp datum visit admission discharge",
-    "time": "year month hour minute quarter week jahr monat yr",
+    "time": "year month hour minute quarter week jahr monat yr period wave",
 }  # fmt: skip
 #: Incomes of persons and households in EU-SILC, whose names are the same all over Europe.
 _SILC_MONEY = re.compile(r"[hp]y[0-9]{3}[gn]?")
@@ -121,27 +121,56 @@ _MOST_BLOCKING = 4
 #: Continuous figures have more different values.
 _CONTINUOUS = 20
 
-QUASI, BLOCKING, CONFIDENTIAL, DROP, IDENTIFIERS, WEIGHT = (
-    "quasi_identifiers",
-    "blocking",
-    "confidential",
-    "drop",
-    "identifiers",
-    "weight",
-)
+QUASI, BLOCKING, CONFIDENTIAL = "quasi_identifiers", "blocking", "confidential"
+DROP, IDENTIFIERS, WEIGHT = "drop", "identifiers", "weight"
 _KNOWN_OUTSIDE = "known from outside"
 _UNKNOWN = "nothing tells whether others know it: confidential, if nobody does"
+#: Of blocking columns these come first, in this order, where not all can be.
 _SEEN = ("sex", "place", "group", "job", "family", "schooling", "age", "birth", "career")
+_NO_NUMBER_LACKS = "as no number may where units have several rows: fill them in"
 _OF_PEOPLE = {"sex", "age", "birth", "group", "family", "schooling"}
-#: Which blocking columns come first, where not all can be.
-_BLOCKING_ORDER = ("sex", "place", "group", "job", "family", "schooling", "age", "birth", "career")
 _MEASURED = {"birth": "tells the age", "age": "a number", "career": "a number", "family": "a number",
              "schooling": "a number", "measure": "can be seen", "date": "a date", "time": "a date"}  # fmt: skip
-
-
 #: Kinds of few whole numbers, by what their name means, in the order in which that counts; else they may be codes.
 _KIND_OF = {"schooling": "ordinal", "family": "number", "age": "number", "birth": "number", "career": "number",
             "measure": "number", "time": "number", "money": "number"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SeveralProposal:
+    """Units of several rows: what names them, and what is the same in all their rows."""
+
+    id: str
+    units: int
+    rows: int
+    #: Rows of which nobody knows whose they are.
+    nameless: int
+    #: Rows of the units with fewest and with most.
+    least: int
+    most: int
+    #: Columns with one value in each unit; and those that tell thereby that these are units.
+    same: frozenset[str]
+    telling: tuple[str, ...]
+    #: The column that tells the rows of a unit apart.
+    row: str | None
+    #: The most rows of a unit that are to be released; by which column the newest; and what that leaves out.
+    at_most: int | None
+    by: str | None
+    left_out: int
+    cut_units: int
+
+    def fields(self, proposals: Sequence[RoleProposal]) -> dict[str, Any]:
+        """Write ``unit`` as a spec has it, beside these roles."""
+        newest = {"keep": "newest", "by": self.by} if self.by else {}
+        return {
+            "id": [self.id],
+            "rows": {"at_most": self.at_most, **newest} if self.at_most else "several",
+            **({"row": [self.row]} if self.row else {}),
+            **({"per_unit": quasi} if (quasi := self.per_unit(proposals)) else {}),
+        }
+
+    def per_unit(self, proposals: Sequence[RoleProposal]) -> list[str]:
+        return [one.column.name for one in proposals if one.role == QUASI and one.column.name in self.same]
 
 
 @dataclass(frozen=True)
@@ -149,8 +178,8 @@ class RoleProposal:
     column: ColumnProfile
     role: str
     reason: str
-    #: Of a column that cannot be blocked by: the role and reason that it has then.
-    otherwise: tuple[str, str] | None = None
+    #: Whether units have several rows, which can lack no number.
+    is_of_several: bool = False
 
     @property
     def kind(self) -> str | None:
@@ -164,35 +193,66 @@ class RoleProposal:
         return _KIND_OF[known] if known else "nominal"
 
     @property
+    def declared(self) -> dict[str, str]:
+        """List what a quasi-identifier is declared with, beside its name."""
+        lacks = self.is_of_several and self.kind == "nominal" and self.column.missing
+        return ({"kind": self.kind} if self.kind else {}) | ({"missing": "category"} if lacks else {})
+
+    @property
     def in_words(self) -> str:
-        return f"{self.role}, kind: {self.kind}" if self.kind else self.role
+        return ", ".join([self.role, *(f"{field}: {value}" for field, value in self.declared.items())])
 
 
-def proposed_roles(columns: Sequence[ColumnProfile], sample: pa.Table) -> tuple[RoleProposal, ...]:
+def proposed_roles(
+    columns: Sequence[ColumnProfile], sample: pa.Table, several: SeveralProposal | None = None
+) -> tuple[RoleProposal, ...]:
     """Propose a role for each column, in their order; ``sample`` is what was profiled."""
-    proposals = [_by_itself(column) for column in columns]
-    proposals = _with_weight(_with_blocking(proposals, sample))
+    proposals = [by_itself(column) for column in columns]
+    if several is not None:
+        proposals = [_of_several(one, several) for one in proposals]
+    proposals = _with_weight(_with_blocking(proposals, sample, several), several)
     if not any(one.role == QUASI and one.reason != _UNKNOWN for one in proposals):
         has_people = any(_OF_PEOPLE & set(meanings_of(one.column.name)) or one.column.tells_sex for one in proposals)
         proposals = [_without_names(one, has_people) for one in proposals]
-    return tuple(_not_too_many(proposals))
+    return tuple(_not_too_many([_filled(one) for one in proposals]))
+
+
+def _filled(proposal: RoleProposal) -> RoleProposal:
+    """Drop what lacks values, where it may lack none."""
+    lacks = proposal.is_of_several and proposal.column.missing and "missing" not in proposal.declared
+    if proposal.role != QUASI or not lacks:
+        return proposal
+    return replace(proposal, role=DROP, reason=f"{proposal.reason}; but values are missing, {_NO_NUMBER_LACKS}")
 
 
 def _not_too_many(proposals: Sequence[RoleProposal]) -> Iterator[RoleProposal]:
     """Drop columns that are quasi-identifiers for want of anything that tells, where there are many others."""
     room = _MOST_AVERAGED - sum(one.role == QUASI and one.reason != _UNKNOWN for one in proposals)
+    many = f"{_UNKNOWN}; but {_MOST_AVERAGED} quasi-identifiers are many already"
     for one in proposals:
-        if one.role == QUASI and one.reason == _UNKNOWN:
-            room -= 1
-            many = f"{_UNKNOWN}; but {_MOST_AVERAGED} quasi-identifiers are many already"
-            yield one if room >= 0 else replace(one, role=DROP, reason=many)
-        else:
-            yield one
+        is_unknown = one.role == QUASI and one.reason == _UNKNOWN
+        room -= is_unknown
+        yield replace(one, role=DROP, reason=many) if is_unknown and room < 0 else one
 
 
-def _with_weight(proposals: Sequence[RoleProposal]) -> list[RoleProposal]:
+def _of_several(proposal: RoleProposal, several: SeveralProposal) -> RoleProposal:
+    """Take what names units and their rows for identifiers, and block by nothing that differs within units."""
+    name, one = proposal.column.name, replace(proposal, is_of_several=True)
+    if name == several.id:
+        return replace(one, role=IDENTIFIERS, reason=f"names {several.units:,} units of several rows")
+    if name == several.row:
+        return replace(one, role=IDENTIFIERS, reason="tells the rows of a unit apart")
+    if one.role == BLOCKING and name not in several.same:
+        role, reason = _otherwise(one.column)
+        differs = f"categories, {_KNOWN_OUTSIDE}, which differ within units"
+        return replace(one, role=role, reason=differs if role == QUASI else reason)
+    return one
+
+
+def _with_weight(proposals: Sequence[RoleProposal], several: SeveralProposal | None) -> list[RoleProposal]:
     """Take the survey weight with most values, of equal ones the last, as households' stand before persons'."""
     weights = [one for one in proposals if "weight" in meanings_of(one.column.name) and _weighs(one.column)]
+    weights = [one for one in weights if several is None or one.column.name in several.same]
     if not weights:
         return list(proposals)
     chosen = max(enumerate(weights), key=lambda pair: (pair[1].column.distinct, pair[0]))[1]
@@ -207,7 +267,7 @@ def _weighs(column: ColumnProfile) -> bool:
     return is_number and is_positive and not column.missing and not column.codes and column.distinct > 1
 
 
-def _by_itself(column: ColumnProfile) -> RoleProposal:
+def by_itself(column: ColumnProfile) -> RoleProposal:
     if column.is_nested:
         return RoleProposal(column, DROP, "of a type that cannot be released")
     if column.distinct <= 1:
@@ -217,8 +277,7 @@ def _by_itself(column: ColumnProfile) -> RoleProposal:
         return RoleProposal(column, CONFIDENTIAL, "a sampling weight; it may tell the stratum, so round it if it does")
     if reason := _names_somebody(column, meanings):
         return RoleProposal(column, IDENTIFIERS, reason)
-    role, reason, otherwise = (_of_number if column.is_numeric else _of_text)(column, meanings)
-    return RoleProposal(column, role, reason, otherwise)
+    return RoleProposal(column, *(_of_number if column.is_numeric else _of_text)(column, meanings))
 
 
 def _names_somebody(column: ColumnProfile, meanings: Sequence[str]) -> str:
@@ -246,39 +305,35 @@ def _names_somebody(column: ColumnProfile, meanings: Sequence[str]) -> str:
     return ""
 
 
-_Role = tuple[str, str, tuple[str, str] | None]
-
-
-def _of_text(column: ColumnProfile, meanings: Sequence[str]) -> _Role:
+def _of_text(column: ColumnProfile, meanings: Sequence[str]) -> tuple[str, str]:
     differing = column.distinct / max(1, column.valid)
     if "note" in meanings or ((column.longest or 0) > _LONG_TEXT and differing > _DIFFERING_SHARE):
-        return DROP, "free text, which may name anybody", None
+        return DROP, "free text, which may name anybody"
     if column.remark and column.remark != CODES:
-        return DROP, f"{column.remark}; then look again", None
+        return DROP, f"{column.remark}; then look again"
     if "bool" not in column.type and "string" not in column.type and column.type != "text":
-        return DROP, f"{column.type}, which nobody can look over", None
+        return DROP, f"{column.type}, which nobody can look over"
     if (_seen(meanings) and "money" not in meanings) or column.tells_sex:
-        return BLOCKING, f"categories, {_KNOWN_OUTSIDE}", _otherwise(column)
+        return BLOCKING, f"categories, {_KNOWN_OUTSIDE}"
     if not _has_few_categories(column):
-        return DROP, _too_many(column), None
-    return *_by_names(meanings), None
+        return DROP, _too_many(column)
+    return _by_names(meanings)
 
 
-def _of_number(column: ColumnProfile, meanings: Sequence[str]) -> _Role:
-    is_truth, is_date = column.type == "bool", column.type.startswith(("date", "timestamp"))
+def _of_number(column: ColumnProfile, meanings: Sequence[str]) -> tuple[str, str]:
     seen = _seen(meanings)
-    if is_truth and seen:
-        return BLOCKING, f"two categories, {_KNOWN_OUTSIDE}", (QUASI, f"yes or no, {_KNOWN_OUTSIDE}")
-    if is_date and "sensitive" not in meanings:
-        return QUASI, "a date, which others may know", None
+    if column.type == "bool" and seen:
+        return BLOCKING, f"two categories, {_KNOWN_OUTSIDE}"
+    if column.type.startswith(("date", "timestamp")) and "sensitive" not in meanings:
+        return QUASI, "a date, which others may know"
     if "money" in meanings or "sensitive" in meanings:
-        return *_by_names(meanings), None
+        return _by_names(meanings)
     if seen in ("sex", "group", "job") or (seen == "place" and "float" not in column.type):
-        return BLOCKING, f"codes, {_KNOWN_OUTSIDE}", _otherwise(column)
+        return BLOCKING, f"codes, {_KNOWN_OUTSIDE}"
     measured = next((one for one in _MEASURED if one in meanings), None)
     if measured or seen:
-        return QUASI, f"{_MEASURED.get(measured or '', 'a number')}, {_KNOWN_OUTSIDE}", None
-    return *_by_names(meanings), None
+        return QUASI, f"{_MEASURED.get(measured or '', 'a number')}, {_KNOWN_OUTSIDE}"
+    return _by_names(meanings)
 
 
 def _seen(meanings: Sequence[str]) -> str | None:
@@ -295,6 +350,8 @@ def _too_many(column: ColumnProfile) -> str:
 
 def _otherwise(column: ColumnProfile) -> tuple[str, str]:
     """Say what becomes of categories that others know, where too few records would be left to block by them too."""
+    if column.type == "bool":
+        return QUASI, f"yes or no, {_KNOWN_OUTSIDE}"
     if not _has_few_categories(column):
         return DROP, f"{_KNOWN_OUTSIDE}, and {_too_many(column)}"
     if column.is_numeric and not column.is_whole:
@@ -320,31 +377,44 @@ def _without_names(proposal: RoleProposal, has_people: bool) -> RoleProposal:
     return proposal
 
 
-def _with_blocking(proposals: Sequence[RoleProposal], sample: pa.Table) -> list[RoleProposal]:
-    """Block by as many columns as leave enough records a key; the others have the role that is left to them."""
+def _with_blocking(
+    proposals: Sequence[RoleProposal], sample: pa.Table, several: SeveralProposal | None
+) -> list[RoleProposal]:
+    """Block by as many columns as leave enough records a key; the others have the role that is left to them.
+
+    Where units have several rows, those of equally many are blocks of their own, and units are counted.
+    """
     blocking = (one for one in proposals if one.role == BLOCKING)
     # What has a mean comes last: it need not be dropped.
     candidates = sorted(blocking, key=lambda one: (one.column.is_numeric, _rank(one), one.column.distinct))
-    keys: Ints = np.zeros(sample.num_rows, dtype=np.int64)
+    sample, keys = (sample, np.zeros(sample.num_rows, dtype=np.int64)) if several is None else units_of(sample, several)
     chosen: list[str] = []
     for one in candidates:
         finer = _finer(keys, sample.column(one.column.name))
         if len(chosen) < _MOST_BLOCKING and _is_filled(finer):
             keys = finer
             chosen.append(one.column.name)
-    return [_settled(one, chosen) for one in proposals]
-
-
-def _settled(proposal: RoleProposal, chosen: Sequence[str]) -> RoleProposal:
-    if proposal.role != BLOCKING or proposal.column.name in chosen or proposal.otherwise is None:
-        return proposal
-    role, reason = proposal.otherwise
-    return replace(proposal, role=role, reason=reason)
+    settled = []
+    for one in proposals:
+        if one.role == BLOCKING and one.column.name not in chosen:
+            role, reason = _otherwise(one.column)
+            one = replace(one, role=role, reason=reason)
+        settled.append(one)
+    return settled
 
 
 def _rank(proposal: RoleProposal) -> int:
-    meanings = meanings_of(proposal.column.name)
-    return next((i for i, one in enumerate(_BLOCKING_ORDER) if one in meanings), len(_BLOCKING_ORDER))
+    seen = _seen(meanings_of(proposal.column.name))
+    return _SEEN.index(seen) if seen else len(_SEEN)
+
+
+def units_of(sample: pa.Table, several: SeveralProposal) -> tuple[pa.Table, Ints]:
+    """Select the first row of each unit, and count the rows of each that are to be released."""
+    ids = one_array(sample.column(several.id))
+    named = sample.filter(pa.array(~missing_in(ids)))
+    hashes = hash_rows([one_array(named.column(several.id))], named.num_rows, 0)
+    _, first, sizes = np.unique(hashes, return_index=True, return_counts=True)
+    return named.take(pa.array(first)), np.minimum(sizes, several.at_most or several.most)
 
 
 def _finer(keys: Ints, column: pa.ChunkedArray) -> Ints:
@@ -356,17 +426,14 @@ def _finer(keys: Ints, column: pa.ChunkedArray) -> Ints:
 
 def _is_filled(keys: Ints) -> bool:
     sizes = np.bincount(keys)
-    return bool(
-        len(keys) >= _RECORDS_OF_A_KEY * len(sizes) and sizes[sizes < STARTER_K].sum() <= _SHARE_BELOW_K * len(keys)
-    )
+    n_below_k = int(sizes[sizes < STARTER_K].sum())
+    return len(keys) >= _RECORDS_OF_A_KEY * len(sizes) and n_below_k <= _SHARE_BELOW_K * len(keys)
 
 
 #: With more of them groups are so wide that averages say little; what is refused beyond that is dropped.
 _MOST_AVERAGED = 20
 #: What is refused of all confidential columns together, and not of some of them.
 _OF_ALL = ("jointly_unique", "ties_few_records")
-
-
 #: What a plan with some roles would be refused for.
 Look: TypeAlias = Callable[[Sequence[RoleProposal]], tuple[Disclosure, ...]]
 
@@ -375,18 +442,23 @@ def missing_rule(proposals: Sequence[RoleProposal]) -> str:
     """Choose what becomes of missing quasi-identifiers; beside a weight none of their cells can be blanked."""
     if not any(one.column.missing for one in proposals if one.role == QUASI):
         return "error"
+    if any(one.is_of_several for one in proposals):  # then it is a category
+        return "error"
     return "separate" if any(one.role == WEIGHT for one in proposals) else "blank"
 
 
-def look_at_rows(source: Input, table: pa.Table, proposals: Sequence[RoleProposal]) -> tuple[Disclosure, ...]:
+def look_at_rows(
+    source: Input, table: pa.Table, several: SeveralProposal | None, proposals: Sequence[RoleProposal]
+) -> tuple[Disclosure, ...]:
+    """Survey the rows that were looked at; where units have several, a row of each, as a survey does."""
     roles: dict[str, Any] = {}
     # Blocking columns go from general to fine.
     for proposal in sorted(proposals, key=lambda one: one.column.distinct if one.role == BLOCKING else 0):
-        name, kind = proposal.column.name, proposal.kind
+        name, declared = proposal.column.name, proposal.declared
         if proposal.role == WEIGHT:
             roles[WEIGHT] = name
         else:
-            roles.setdefault(proposal.role, []).append({"name": name, "kind": kind} if kind else name)
+            roles.setdefault(proposal.role, []).append({"name": name, **declared} if declared else name)
     spec = {
         "name": "look",
         "k": STARTER_K,
@@ -396,7 +468,7 @@ def look_at_rows(source: Input, table: pa.Table, proposals: Sequence[RoleProposa
         "roles": roles,
         "missing": missing_rule(proposals),
     }
-    return trial_survey(ReleaseSpec.model_validate(spec), table)
+    return trial_survey(ReleaseSpec.model_validate(spec), table if several is None else units_of(table, several)[0])
 
 
 def without_refusals(proposals: Sequence[RoleProposal], look_at_roles: Look) -> tuple[RoleProposal, ...]:
@@ -441,6 +513,7 @@ def _moved(proposals: Sequence[RoleProposal], refused: Mapping[str, Disclosure])
     for proposal in proposals:
         if (disclosure := refused.get(proposal.column.name)) is not None:
             is_measured = proposal.column.is_numeric and "weight" not in meanings_of(proposal.column.name)
+            is_measured &= not (proposal.is_of_several and proposal.column.missing)
             role = QUASI if is_measured and n_averaged < _MOST_AVERAGED else DROP
             n_averaged += role == QUASI
             advice = "averaged; coarsen it to release it as it is" if role == QUASI else "coarsen it to release it"

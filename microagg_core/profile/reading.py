@@ -13,7 +13,6 @@ from microagg_core.data.formats.inputs.csv import CsvText
 from microagg_core.data.formats.options import CsvInput
 from microagg_core.data.formats.reading import (
     InputListing,
-    InputPart,
     count_rows,
     first_rows,
     input_format,
@@ -68,7 +67,6 @@ class Sample:
 
 
 def sampled(source: Input) -> Sample:
-    """The rows of the input that are looked at."""
     listing = list_input(source)
     _check_names(listing.schema.names)
     most = min(MOST_ROWS, _MOST_CELLS // max(1, len(listing.schema.names)))
@@ -103,14 +101,10 @@ def _some(listing: InputListing, source: Input) -> Sample:
     n = len(listing.parts)
     places = [listing.parts[i * n // min(n, _PLACES)] for i in range(min(n, _PLACES))]
     most = _ROWS_OF_PLACES // len(places)
-    tables = [table for part in places if (table := _first_of(part, listing, source, most)) is not None]
+    first = (first_rows(part, source, tuple(listing.schema.names)) for part in places)
+    # Copies: a slice would hold all of what was read.
+    tables = [rows.take(pa.array(range(min(rows.num_rows, most)))) for rows in first if rows is not None]
     return Sample(_together(tables, listing), False, len(tables), n)
-
-
-def _first_of(part: InputPart, listing: InputListing, source: Input, most: int) -> pa.Table | None:
-    rows = first_rows(part, source, tuple(listing.schema.names))
-    # A copy: a slice would hold all of what was read.
-    return None if rows is None else rows.take(pa.array(range(min(rows.num_rows, most))))
 
 
 def _together(tables: list[pa.Table], listing: InputListing) -> pa.Table:
@@ -152,10 +146,7 @@ class Understanding:
 
 
 def understood(
-    url: str,
-    delimiter: str | None = None,
-    encoding: str | None = None,
-    storage_options: dict[str, Any] | None = None,
+    url: str, delimiter: str | None = None, encoding: str | None = None, storage_options: dict[str, Any] | None = None
 ) -> Understanding:
     """The input at a URL or glob, understood or refused; a delimiter or an encoding that is said is not looked for."""
     source = _source(url, storage_options or {})

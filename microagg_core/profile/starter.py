@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from microagg_core.data.formats import released_names
 from microagg_core.data.formats.options import quoted
 from microagg_core.data.formats.reading import input_format
 from microagg_core.group.algorithms import algorithms
-from microagg_core.profile.profile import FileProfile, held, notes
+from microagg_core.profile.profile import FileProfile, held, notes, unit_sentences
 from microagg_core.profile.proposals import (
     BLOCKING,
     IDENTIFIERS,
@@ -24,7 +25,6 @@ from microagg_core.profile.proposals import (
     STARTER_K,
     WEIGHT,
     RoleProposal,
-    meanings_of,
     missing_rule,
 )
 from microagg_core.spec.release import Output
@@ -41,6 +41,8 @@ ROLES = {
 }
 #: Below this the dearer ways of grouping take seconds.
 _SMALL = 5_000
+_WIDTH = 110
+_ONE_ROW = "is one row one person or firm? If not, name the column(s) that tell them apart"
 _DAY_IN_A_NAME = re.compile(r"(?<![0-9])(19|20)[0-9]{2}-?(0[1-9]|1[0-2])-?(0[1-9]|[12][0-9]|3[01])(?![0-9])")
 _ACCEPTED = (
     "PROPOSED BY A PROGRAM: the roles below come from names and values of the columns alone, and nobody has read them.",
@@ -58,6 +60,7 @@ def starter_of(profile: FileProfile, data: str, spec: Path, is_accepted: bool = 
         url = Path(os.path.relpath(local_path(data), spec.resolve().parent)).as_posix()
     storage = profile.source.storage_options
     unit, about_unit = _unit(profile)
+    about_unit += [line for words in unit_sentences(profile.several) for line in textwrap.wrap(words, _WIDTH)]
     remarks = [*(_ACCEPTED if is_accepted else ()), *_about_input(profile), *about_unit, *_hints(profile)]
     return _TEMPLATE.format(
         n_columns=len(profile.proposals),
@@ -71,7 +74,7 @@ def starter_of(profile: FileProfile, data: str, spec: Path, is_accepted: bool = 
         + form.starter_options(profile.source),
         output_format=form.name if form.name in released_names() else Output.model_fields["format"].default,
         roles="\n".join(_role_lines(profile.proposals, is_accepted)),
-        unit=f"[{', '.join(map(quoted, unit))}]" if unit else "row",
+        unit=_unit_lines(profile) or f"unit: {_listed(unit) if unit else 'row':<20}# {_ONE_ROW}",
         missing=missing_rule(profile.proposals),
     )
 
@@ -82,10 +85,8 @@ def _role_lines(proposals: Sequence[RoleProposal], is_accepted: bool) -> Iterato
     if not is_accepted:
         yield "  # to decide: move every column from here to the list that fits, then take to_decide out."
         yield "  to_decide:"
-        order = list(ROLES)
-        yield from _column_lines(
-            sorted(in_order, key=lambda one: order.index(one.role)), "propose {} ({})", in_words=True
-        )
+        by_role = [one for role in ROLES for one in in_order if one.role == role]
+        yield from _column_lines(by_role, "propose {} ({})", in_words=True)
     for role, what in ROLES.items():
         if role == WEIGHT:
             named = [quoted(one.column.name) for one in in_order if one.role == role and is_accepted]
@@ -108,8 +109,31 @@ def _column_lines(proposals: Sequence[RoleProposal], form: str, *, in_words: boo
 
 
 def _declared(proposal: RoleProposal) -> str:
-    name = quoted(proposal.column.name)
-    return f"{{name: {name}, kind: {proposal.kind}}}" if proposal.kind else name
+    name, declared = quoted(proposal.column.name), proposal.declared
+    return f"{{name: {name}, {', '.join(f'{a}: {b}' for a, b in declared.items())}}}" if declared else name
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"[{', '.join(map(quoted, names))}]"
+
+
+def _unit_lines(profile: FileProfile) -> str:
+    """Write units of several rows; empty, where each has one."""
+    several = profile.several
+    if several is None:
+        return ""
+    rows = "several"
+    if several.at_most:
+        newest = f", keep: newest, by: {quoted(several.by)}" if several.by else ""
+        rows = f"{{at_most: {several.at_most}{newest}}}"
+    per_unit = several.per_unit(profile.proposals)
+    fields = {
+        f"id: {_listed([several.id])}": "rows with one value belong together: k counts these, and not rows",
+        f"rows: {rows}": "several: all of them are released; or {at_most: 12, keep: newest, by: a_date}",
+        f"row: {_listed([several.row] if several.row else [])}": "what tells the rows of a unit apart; for a series",
+        f"per_unit: {_listed(per_unit)}": "quasi-identifiers that are the same in all rows of a unit",
+    }
+    return "\n".join(["unit:", *(f"  {field:<23} # {words}" for field, words in fields.items() if "[]" not in field)])
 
 
 def _series_name(url: str) -> str:
@@ -128,23 +152,18 @@ def _unit(profile: FileProfile) -> tuple[tuple[str, ...], list[str]]:
     ids = profile.with_role(IDENTIFIERS)
     single = [column for column in ids if column.unique == 1 and not column.missing]
     repeated = [column for column in ids if column.unique < 1]
-    numbered = [column for column in repeated if column.is_numeric or "id" in meanings_of(column.name)]
+    if profile.several:
+        return (), []
     names = ", ".join(quoted(column.name) for column in repeated)
     if repeated and single:
         return (single[0].name,), [
             f"Unit: values of {names} repeat, as numbers of households do; k counts {quoted(single[0].name)}."
         ]
-    if numbered:
-        most = max(numbered, key=lambda column: column.distinct)
-        what = f"{quoted(most.name)} has {most.distinct:,} values in {most.records:,} records"
-        return (most.name,), [
-            f"Unit: {what}. If each is one person or firm with several rows,",
-            "a run refuses them, as k counts units: make one row of each. If not, write unit: row.",
-        ]
     if repeated:
         return (), [
             f"Unit: values of {names} repeat, which a run refuses, as an identifier is of one person or firm.",
-            "If each row is a person or firm of its own all the same, drop them; else name what tells units apart.",
+            "If rows with one value belong together, write unit: {id: [...], rows: several}; else name what tells",
+            "units apart, or drop them.",
         ]
     return tuple(column.name for column in single[:1]), []
 
@@ -159,11 +178,10 @@ def _hints(profile: FileProfile) -> list[str]:
 def left_to_decide(profile: FileProfile) -> list[str]:
     """Say what keeps even accepted proposals from being a spec that a plan takes."""
     ids = profile.with_role(IDENTIFIERS)
-    repeats = any(column.unique < 1 for column in ids) and not any(column.unique == 1 for column in ids)
-    lacking = (
-        [] if profile.with_role(QUASI) else ["no column is proposed for quasi_identifiers, which take at least one"]
-    )
-    return [*lacking, *([" ".join(_unit(profile)[1])] if repeats else [])]
+    is_told = profile.several is not None or any(column.unique == 1 for column in ids)
+    repeats = not is_told and any(column.unique < 1 for column in ids)
+    lacking = "no column is proposed for quasi_identifiers, which take at least one"
+    return [lacking] * (not profile.with_role(QUASI)) + [" ".join(_unit(profile)[1])] * repeats
 
 
 _TEMPLATE = """\
@@ -190,7 +208,7 @@ work:
 roles:
 {roles}
 
-unit: {unit:<20}# is one row one person or firm? If not, name the column(s) that tell them apart
+{unit}
 blocks:
   undersized: merge       # blocking values with fewer than k: merge, suppress or error
 missing: {missing:<17}# quasi-identifiers without a value: error; blank cells until k lack the same; separate

@@ -185,11 +185,6 @@ class _Lines:
         return self.n_names > 1 and all(len(record) == self.n_names for record in self.records)
 
     @property
-    def cuts_nothing(self) -> bool:
-        """Tell whether the delimiter cuts no line."""
-        return all(len(record) == 1 for record in self.records)
-
-    @property
     def usual(self) -> int:
         """Count the cells that most records have."""
         return Counter(map(len, self.records)).most_common(1)[0][0] if self.records else 0
@@ -244,7 +239,7 @@ def _lines(head: str, is_whole: bool, delimiter: str) -> _Lines:
 def _single_column(tried: list[_Lines], place: str) -> _Lines:
     """Take a file as one column; refuse it if a delimiter cuts its header or most lines, or none leaves all whole."""
     best = max(tried, key=lambda lines: (lines.weight, lines.n_names))
-    uncut = [lines for lines in tried if lines.cuts_nothing]
+    uncut = [lines for lines in tried if all(len(record) == 1 for record in lines.records)]
     if not uncut or best.weight > _DELIMITED_SHARE * len(best.records) or any(lines.n_names > 1 for lines in tried):
         raise _ragged(best, tried, place)
     return uncut[0]
@@ -252,29 +247,26 @@ def _single_column(tried: list[_Lines], place: str) -> _Lines:
 
 def _ragged(best: _Lines, tried: list[_Lines], place: str) -> DataError:
     number = next(i for i, record in enumerate(best.records) if len(record) != best.usual)
-    record, line = best.records[number], best.numbers[number]
-    place_of_line = f"{place}:{line}"
+    record, called = best.records[number], _called(best.delimiter)
     if number == 0 and len(record) == best.usual - 1:
-        return DataError(
-            f"{place_of_line}: the header has {len(record)} names and the lines below {best.usual} cells; name every "
-            "column (R's row names have none: write the file without), or take out delimiters at the ends of lines"
+        says = (
+            f"the header has {len(record)} names and the lines below {best.usual} cells; name every column (R's row "
+            "names have none: write the file without), or take out delimiters at the ends of lines"
         )
-    if other := _other_delimiter(record, best, tried, number):
-        return DataError(
-            f"{place_of_line}: the line is separated by a {_called(other)} and others by a {_called(best.delimiter)}; "
-            "write the file with one delimiter"
+    elif other := _other_delimiter(record, best, tried, number):
+        says = (
+            f"the line is separated by a {_called(other)} and others by a {called}; write the file with one delimiter"
         )
-    if number == 0:
+    elif number == 0:
         header = next(i for i, record in enumerate(best.records) if len(record) == best.usual)
-        advice = f"take out what stands above line {best.numbers[header]}, if that is the header"
-        return DataError(
-            f"{place_of_line}: the line has {len(record)} cells and most have {best.usual}, as cut at each "
-            f"{_called(best.delimiter)}; {advice}"
+        says = (
+            f"the line has {len(record)} cells and most have {best.usual}, as cut at each {called}; take out what "
+            f"stands above line {best.numbers[header]}, if that is the header"
         )
-    return DataError(
-        f"{place_of_line}: the line has {len(record)} cells instead of {best.usual}, as cut at each "
-        f"{_called(best.delimiter)}; correct it, or say --delimiter"
-    )
+    else:
+        cells = f"{len(record)} cells instead of {best.usual}"
+        says = f"the line has {cells}, as cut at each {called}; correct it, or say --delimiter"
+    return DataError(f"{place}:{best.numbers[number]}: {says}")
 
 
 def _other_delimiter(record: Record, best: _Lines, tried: list[_Lines], number: int) -> str | None:
@@ -305,13 +297,21 @@ def refuse_doubtful_header(header: Record, records: Sequence[Record], place: str
         raise DataError(
             f"{place}:1: the first line looks like a record, not like a header; write a line of column names above it"
         )
-    _refuse_names(header, place)
+    if "" in header:
+        number = header.index("") + 1
+        hint = " (row names or an index, as R and pandas write them? write the file without)" if number == 1 else ""
+        raise DataError(f"{place}:1: column {number} has no name; give it one{hint}")
+    if twice := sorted({name for name in header if header.count(name) > 1}):
+        raise DataError(f"{place}:1: more than one column is named {', '.join(map(repr, twice))}; rename them")
     if n := _n_odd_firsts(columns):
         raise DataError(
             f"{place}: the first line behind the header holds text where the lines below hold numbers or dates, in {n} "
             "of the columns; take it out if it is a second header line (labels, units), else correct it"
         )
-    _refuse_single_quotes(columns, place)
+    for column in columns:
+        cells = [cell for cell in column if cell]
+        if len(cells) >= _LEAST_RECORDS and all(len(c) > 1 and c[0] == c[-1] == "'" for c in cells):
+            raise DataError(f"{place}: cells are quoted with ' instead of \"; write the file with double quotes")
 
 
 def _is_record(header: Record, columns: Sequence[Sequence[str]]) -> bool:
@@ -331,16 +331,6 @@ def _kind(column: Sequence[str]) -> str | None:
     return "numbers" if notations <= {"whole", "decimal", "comma", "either", "code"} else min(notations)
 
 
-def _refuse_names(header: Record, place: str) -> None:
-    if "" in header:
-        number = header.index("") + 1
-        hint = " (row names or an index, as R and pandas write them? write the file without)" if number == 1 else ""
-        raise DataError(f"{place}:1: column {number} has no name; give it one{hint}")
-    twice = sorted({name for name in header if header.count(name) > 1})
-    if twice:
-        raise DataError(f"{place}:1: more than one column is named {', '.join(map(repr, twice))}; rename them")
-
-
 def _n_odd_firsts(columns: Sequence[Sequence[str]]) -> int:
     """Count columns that would be of numbers or days but for their first cell; 0 where those are less than half."""
     if not columns or len(columns[0]) < _LEAST_RECORDS:
@@ -348,10 +338,3 @@ def _n_odd_firsts(columns: Sequence[Sequence[str]]) -> int:
     firsts = [column[0] for column in columns if _kind(column[1:])]
     odd = notation_counts(pa.array(firsts, pa.string())).get("text", 0)
     return odd if odd > _MANY * len(firsts) else 0
-
-
-def _refuse_single_quotes(columns: Sequence[Sequence[str]], place: str) -> None:
-    for column in columns:
-        cells = [cell for cell in column if cell]
-        if len(cells) >= _LEAST_RECORDS and all(len(c) > 1 and c[0] == c[-1] == "'" for c in cells):
-            raise DataError(f"{place}: cells are quoted with ' instead of \"; write the file with double quotes")

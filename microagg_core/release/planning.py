@@ -111,7 +111,32 @@ def strata_of(
         hierarchies,
         spec.several is not None,
     )
-    return plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold_until)
+    try:
+        return plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold_until)
+    except DataError as error:
+        if spec.several is None:
+            raise
+        raise DataError(f"{error.message}; {_fewer_rows(keys, rules.k)}") from None
+
+
+def _fewer_rows(keys: pa.Table, k: int) -> str:
+    """Advise against units of which too few have as many rows, which count as records here."""
+    most = most_shared_rows(np.asarray(keys["pattern"]).astype(np.int64), np.asarray(keys[ROWS]), k)
+    return (
+        "here records are units, grouped with others of equally many rows: unit: {rows: {at_most: "
+        f"{most}}}}} releases at most {most} of each, as at least k={k} have so many"
+    )
+
+
+def most_shared_rows(rows: Ints, units: Ints, k: int) -> int:
+    """Find the most rows that at least k units have, of so many units of each number of rows; 1 where none does.
+
+    >>> most_shared_rows(np.array([1, 9, 2, 4]), np.array([50, 1, 30, 2]), 3)
+    4
+    """
+    order = np.argsort(-rows)
+    have = np.flatnonzero(np.cumsum(units[order]) >= k)
+    return int(rows[order[have[0]]]) if len(have) else 1
 
 
 def _refuse_no_leaves(names: Sequence[str], keys: pa.Table, hierarchies: Sequence[Hierarchy | None]) -> None:

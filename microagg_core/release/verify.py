@@ -19,7 +19,6 @@ from microagg_core.arrays import Ints
 from microagg_core.data.formats.writing import released_format
 from microagg_core.errors import EXIT_DONE, GateError, StorageError
 from microagg_core.inspect.check import Check
-from microagg_core.inspect.checks.profiles import Profiles
 from microagg_core.inspect.demand import Demand
 from microagg_core.inspect.distributions import MOST_VALUES_OF_PROTECTED, Distribution, ValueCounts, codes_of
 from microagg_core.inspect.edits import RuleCount, count_of
@@ -345,6 +344,7 @@ def verify(
         *demands.checks(manifest, release.sha256),
         *(() if demands.public_key is None else [signature_check(release, demands.public_key)]),
         *_k_checks(release, findings, counters, demands),
+        *_unit_checks(manifest),
         *protection_checks(release.folder, manifest, findings.uncounted, demands.protect),
         *edit_checks(release.folder, manifest, findings.uncounted),
     ]
@@ -405,8 +405,6 @@ def _checks_of_files(findings: Findings, manifest: Manifest) -> Iterator[Check]:
     if manifest.pages:
         yield _pages_check(findings, manifest)
     yield _gate_check(manifest)
-    if manifest.several:
-        yield _profiles_check(manifest)
 
 
 def _some(names: Sequence[str]) -> str:
@@ -434,14 +432,6 @@ def _gate_check(manifest: Manifest) -> Check:
     if failed:
         detail = f"the manifest itself says that {len(failed)} of {len(manifest.checks)} checks failed: {_some(failed)}"
     return Check("gate", not failed, detail)
-
-
-def _profiles_check(manifest: Manifest) -> Check:
-    """Say that what is promised of units of several rows is not counted here; it has to have been before."""
-    counted = any(check.name == Profiles.name and check.passed for check in manifest.checks)
-    why = "as no record tells whose it is, nobody can count again how many units share a profile"
-    before = f"it was counted as at least k={manifest.k} before the release was published"
-    return Check(Profiles.name, counted, f"{why}; {before if counted else 'and no check before publication says it'}")
 
 
 def _remarks(release: ReleaseAtHand, findings: Findings) -> Iterator[tuple[str, str]]:
@@ -492,6 +482,18 @@ def _k_check(name: str, release: ReleaseAtHand, findings: Findings, counter: Com
     what = {_KEYS: "key columns", _DEMANDED: "columns that are demanded"}.get(name, "columns that may be known")
     columns = f"the {len(counter.columns)} {what}"
     return Check(name, True, f"every combination of {columns} has at least k={counter.k} records")
+
+
+def _unit_checks(manifest: Manifest) -> Iterator[Check]:
+    """Look for the gate's count of what units of several rows share, which no file tells."""
+    if manifest.several is None:
+        return
+    passed = any(check.name == "profiles" and check.passed for check in manifest.checks)
+    counted = "was counted before it was published" if passed else "was not counted before it was published"
+    detail = (
+        f"that k={manifest.k} units share all rows of each {counted}; the files cannot tell, as no row names its unit"
+    )
+    yield Check("units", passed, detail)
 
 
 def _unlisted(folder: Store, manifest: Manifest) -> tuple[str, int]:

@@ -71,7 +71,7 @@ def units_of(
     texts = [_text(one_array(column), form) for column in columns]
     nameless = reduce(pc.or_, map(_is_nothing, texts))
     if n_nameless := pc.sum(nameless).as_py():
-        raise DataError(f"{n_nameless} record(s) name no {of}; fill their {of} column(s) or leave them out")
+        raise DataError(f"{n_nameless} record(s) name no {of}; fill in the column(s) that name it, or leave them out")
     parts = [pc.cast(text, pa.large_binary()).to_pylist() for text in texts]
     messages = (b"".join([b"%d:%b" % (len(part), part) for part in unit]) for unit in zip(*parts, strict=True))
     digests = b"".join(_authenticated(messages, key.derived(of)))

@@ -269,7 +269,7 @@ class Eraser:
                 f"{manifest.layout.folder} lacks {left} rows that the ledger says it holds; restore its "
                 "files, or make the ledger again with microagg series rebuild"
             )
-        checks = [*remains.checks(staying), self._trace_check(traces)]
+        checks = [*remains.checks(staying), *self._profile_checks(manifest.k), self._trace_check(traces)]
         refuse_failed(checks)
 
         def commit(asked: Manifest) -> None:
@@ -293,6 +293,15 @@ class Eraser:
             signing_key=None if sign is None else read_signing_key(sign),
             pages_of=public_pages,
         )
+
+    def _profile_checks(self, k: int) -> list[Check]:
+        """Check that k units share each profile of those who stay, where units have several rows."""
+        if self.erasure.before.frozen.rows is None:
+            return []
+        least = self.erasure.least_profile()
+        passed = least is None or least >= k
+        right = f"every profile, a unit's number of rows and their released combinations, is that of {k} units"
+        return [Check("profiles", passed, right if passed else f"profiles of units have fewer than k={k} units")]
 
     def _trace_check(self, traces: TraceCounter) -> Check:
         before, smallest = self.erasure.before, traces.smallest_of_units()

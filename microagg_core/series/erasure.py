@@ -137,6 +137,14 @@ class Erasure:
             files.append(self.ledger.write_atoms(self.night, number, table.filter(pa.array(n > 0))))
         return tuple(files)
 
+    def least_profile(self) -> int | None:
+        """Count the units of several rows that share the rarest profile of the release as it is published again."""
+        profiles = TraceCounter(several=True)
+        for _, following in self.ranges():
+            out = following.filter(pa.array(np.asarray(following["last"]) == self.night))
+            profiles.add(_with_columns(out, as_columns(pairs_of(out, "k"), "t")))
+        return profiles.smallest_of_units()
+
     def unlike(self, after: Generation) -> list[str]:
         """Compare what was announced with the ledger's rows before and after; a clause for each difference."""
         newly = with_them = others = 0

@@ -195,8 +195,9 @@ def _n_repeated(members: pa.Table) -> int:
 
 def _differing_columns(context: Context, table: pa.Table, first: Ints, sizes: Ints) -> dict[str, int]:
     """Count, by column, the units whose rows have several values of what is to be the same in all of them."""
-    same = {*(column.name for column in context.schema.blocking), *_several(context).per_unit}
-    travelling = dict.fromkeys(context.schema.travelling)
+    schema = context.schema
+    same = {*(column.name for column in schema.blocking), *_several(context).per_unit, schema.weight}
+    travelling = dict.fromkeys(schema.travelling)
     counts = {
         name: _differing(pa.array(hash_rows([table[str(j)]], table.num_rows, 0)), first, sizes)
         for j, name in enumerate(travelling)
@@ -230,6 +231,10 @@ def refuse_units(spec: ReleaseSpec, written: Pieces) -> BroughtTogether:
         if column in unit.per_unit:
             problems.append(
                 f"unit.per_unit: {column!r} has several values within {count} units; take it away from there"
+            )
+        elif column == spec.roles.weight:
+            problems.append(
+                f"weight {column!r} has several values within {count} units; give all rows of a unit the unit's weight"
             )
         else:
             problems.append(

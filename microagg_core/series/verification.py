@@ -59,6 +59,8 @@ class LedgerStatus:
     bytes: int
     bytes_per_unit: float
     key_fingerprint: str
+    #: Whether units have several rows: then what is counted are rows.
+    several: bool = False
 
 
 def status_of(ledger: Ledger) -> LedgerStatus | None:
@@ -86,6 +88,7 @@ def status_of(ledger: Ledger) -> LedgerStatus | None:
         bytes=head.n_bytes,
         bytes_per_unit=round(head.n_bytes / max(counts.units, 1), 1),
         key_fingerprint=head.key_fingerprint,
+        several=frozen.rows is not None,
     )
 
 

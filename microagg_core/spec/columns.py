@@ -101,6 +101,8 @@ def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
     by_name = {c.name: c for c in columns}
     for name in spec.several.named if spec.several else ():
         _check_type(replace(by_name[name], role="identifiers"))
+    if spec.several and spec.several.limit and spec.several.limit.by:
+        _check_order(by_name[spec.several.limit.by])
     _check_analyses(spec, by_name)
     _check_edits(spec, {name: column.type for name, column in by_name.items()})
     if spec.missing != "error" and spec.roles.n_averaged > MISSING_PATTERN_LIMIT:
@@ -261,6 +263,17 @@ def _check_type(column: Column) -> None:
         )
     if column.role == "blocking" and is_bytes(held):
         raise DataError(f"blocking column {column.name!r} holds bytes; make it text or give it another role")
+
+
+def _check_order(column: Column) -> None:
+    """Refuse texts, whose order need not be that of time: 31.1.2024 stands after 1.2.2024."""
+    held = column.type
+    if not (pa.types.is_temporal(held) or pa.types.is_integer(held) or pa.types.is_floating(held)):
+        what = "text" if is_text(held) else f"of type {held}"
+        raise SpecError(
+            f"unit.rows.by: {column.name!r} is {what}, by which no row is newer than another; name a column of dates, "
+            "times or numbers, or give this one such a type (of CSV under input.csv.types)"
+        )
 
 
 def _is_zone(held: pa.DataType) -> bool:

@@ -27,6 +27,9 @@ def spec_schema() -> dict[str, Any]:
         ],
         "default": "row",
     }
+    for name in ("id", "row", "per_unit"):
+        columns = schema["$defs"]["SeveralRows"]["properties"]
+        columns[name] = {"anyOf": [{"type": "string", "minLength": 1}, columns[name]]}
     fields["cluster"] = {"description": fields["cluster"]["description"], **_cluster(), "default": None}
     fields["edits"]["items"] = {"anyOf": [{"type": "string", "minLength": 1}, fields["edits"]["items"]]}
     quasi = schema["$defs"]["Roles"]["properties"]["quasi_identifiers"]

@@ -24,8 +24,12 @@ class RowsLimit(Model):
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
-        if {"keep", "by"} <= parts.keys() and (parts["keep"] == "first") != (parts["by"] is None):
-            yield ("by",), "names the column by which rows are newest or oldest, and is for these two alone"
+        if not {"keep", "by"} <= parts.keys():
+            return
+        if parts["keep"] != "first" and parts["by"] is None:
+            yield ("keep",), f"{parts['keep']} needs 'by' beside it, the column that says when a row was"
+        if parts["keep"] == "first" and parts["by"] is not None:
+            yield ("by",), "says which rows are newest or oldest; write keep: newest or keep: oldest beside it"
 
 
 def _columns_shape(value: Any) -> Any:
@@ -35,6 +39,12 @@ def _columns_shape(value: Any) -> Any:
 SomeColumns = Annotated[Columns, BeforeValidator(_columns_shape)]
 
 
+def _rows_shape(value: Any) -> Any:
+    if value != "several" and not isinstance(value, dict | RowsLimit):
+        raise ValueError("must be 'several', or the most that are released of a unit, such as {at_most: 12}")
+    return value
+
+
 class SeveralRows(Model):
     """Units of several rows: households, patients, panels."""
 
@@ -42,6 +52,7 @@ class SeveralRows(Model):
     rows: Annotated[
         Annotated[Literal["several"], Tag("all")] | Annotated[RowsLimit, Tag("limit")],
         Discriminator(lambda value: "all" if isinstance(value, str) else "limit"),
+        BeforeValidator(_rows_shape),
     ] = Field(default="several", description="'several', or how many of a unit's rows are released at most, and which")
     row: SomeColumns = Field(
         default=(), description="column(s) that name a row within its unit, the same every night; a series needs them"
@@ -112,23 +123,19 @@ def _several_problems(parts: Mapping[str, Any], unit: SeveralRows, role: Mapping
             "for a category ({name: ..., kind: nominal, missing: category})",
         )
     roles = parts.get("roles")
-    if roles is not None and roles.weight is not None:
-        yield ("roles", "weight"), "cannot be combined with units of several rows; give the column another role"
     for position, quasi in enumerate(roles.quasi_identifiers if roles is not None else ()):
         if quasi.zeros is not None:
             yield (
                 ("roles", "quasi_identifiers", position, "zeros"),
                 "separate is for units of one row each; take it away",
             )
-    if parts.get("protect") is not None:
-        yield ("protect",), "cannot be combined with units of several rows yet; take it away"
     series = parts.get("series")
     if series is None:
         return
     if series.mode == "independent":
         yield ("series", "mode"), "independent cannot be combined with units of several rows; take another mode"
     if not unit.row:
-        yield ("unit", "row"), "must name what tells the rows of a unit apart from night to night, for a series"
+        yield ("unit",), "needs 'row' for a series: the column(s) that tell the rows of a unit apart, every night"
     if series.carries and series.leavers != "withhold":
         yield ("series", "leavers"), "must be withhold, where units have several rows; others would part them"
     if series.guarantee == "trace+changes":

@@ -259,7 +259,7 @@ def test_workers_of_this_machine_find_the_same(project: Project) -> None:
 
 
 def test_a_name_tells_a_spec_from_data(tmp_path: Path) -> None:
-    from microagg_flows.command.comparing import is_spec
+    from microagg_flows.command.commands.studies import is_spec
 
     (tmp_path / "night").write_text("name: x\nroles: {quasi_identifiers: [a]}\n")
     (tmp_path / "data").write_text("roles,input\n1,2\n")

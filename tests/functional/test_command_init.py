@@ -89,11 +89,24 @@ def test_a_plan_refuses_nothing_that_init_proposed(project: Project) -> None:
 
 
 def test_init_tells_of_units_that_repeat(project: Project) -> None:
-    frame = pd.DataFrame({"person_id": np.repeat(np.arange(100), 3), "age": np.arange(300) % 71, "visits": 1})
-    frame.to_csv(project.folder / "visits.csv", index=False)
+    """With a tail of few who have many visits; what is proposed is released as it stands."""
+    rng = np.random.default_rng(2)
+    visits = np.concatenate([np.tile([1, 2, 3], 100), [9, 11, 30]])
+    person = np.repeat(np.arange(len(visits)) + 700, visits)
+    frame = pd.DataFrame({"person_id": person, "sex": np.array(["f", "m"])[person % 2], "age": person % 71})
+    frame["ward"] = rng.choice(["A", "B"], len(person))
+    frame["admission"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 700, len(person)), "D")
+    frame.sample(frac=1, random_state=1).to_csv(project.folder / "visits.csv", index=False)
     shown = " ".join(started(project, "visits.csv", "--accept-proposals").out.split())
-    assert "look at this: Unit: person_id has 100 values in 300 records." in shown and "a run refuses them" in shown
-    project.call("plan", "release.yaml").assert_refused(3, "repeats in 200 records")
+    assert "unit: person_id has 303 values, 1 to 30 rows each, within which sex, age are constant: so k" in shown
+    assert "unit: 3 of them have more than 3 rows, and 41 of 650 rows beyond that are left out" in shown
+    spec = yaml.safe_load((project.folder / "release.yaml").read_text(encoding="utf-8"))
+    rows = {"at_most": 3, "keep": "newest", "by": "admission"}
+    assert spec["unit"] == {"id": ["person_id"], "rows": rows, "per_unit": ["age"]}
+    assert spec["roles"]["blocking"] == ["sex"]  # and by no ward, which differs within persons
+    project.release("--set", "cluster=none")
+    with (project.parts()[0]).open() as released:
+        assert sum(1 for _ in released) == 1 + 650 - 41
 
 
 def test_the_document_has_what_the_terminal_shows(project: Project) -> None:

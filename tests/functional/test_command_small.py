@@ -91,3 +91,14 @@ def test_plan_and_page_say_what_members_of_a_group_compute_of_each_other(k: int,
     mean, size = np.unique(project.released()["x"].to_numpy(), return_counts=True)
     lowest = np.sort(came["x"].to_numpy())[: size[0]]
     assert size[0] * mean[0] - lowest[:-1].sum() == pytest.approx(lowest[-1])
+
+
+def test_a_single_column_of_categories_is_released_and_its_risk_shown(tmp_path: Path) -> None:
+    """Of which nobody can know a part, or a value nearly."""
+    project = Project(tmp_path, "none")
+    project.write(pa.table({"sex": ["f", "m"] * 30, "income": list(range(60))}))
+    project.write_spec(
+        {"quasi_identifiers": ["sex"], "confidential": ["income"]}, acknowledge={"nearly_unique": ["income"]}
+    )
+    ended = project.call("run", "release.yaml", "--direct", "--quiet")
+    assert (ended.code, ended.err) == (0, "") and "picks the right record for" in ended.out

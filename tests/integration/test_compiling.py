@@ -235,8 +235,8 @@ def test_a_child_that_cannot_start_is_one_sentence(empty: Path, monkeypatch: pyt
 
 def test_a_bug_in_the_child_is_told_as_one(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiling, "_PROGRAM", "print('internal a bug: compiling'); raise SystemExit(1)")
-    with pytest.raises(InternalError, match="a bug: compiling"):
-        start_compiling("mdav", "fast", 5).wait()
+    with pytest.raises(InternalError, match="a bug: compiling"), start_compiling("mdav", "fast", 5) as compiled:
+        compiled.result()
 
 
 def test_a_child_that_does_not_end_is_given_up(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from microagg_core.errors import GateError, MicroaggError
 from microagg_core.release.records import MARKS
 from microagg_core.release.steps.candidate import CANDIDATE
 from microagg_core.series.match import ARRIVAL, CLOSED, CODE, marks_of
+from microagg_core.series.together import BroughtTogether
 from microagg_flows import stages
 from microagg_flows.progress import Silence
 from microagg_flows.release import Release
@@ -238,9 +239,10 @@ def test_who_vanished_is_not_released_again(mode: str, tmp_path: Path, monkeypat
     walk.pass_day(come=12, back=20)
     genuine = stages.nights.identify
 
-    def identified(release: Release) -> None:
-        genuine(release)
+    def identified(release: Release) -> BroughtTogether:
+        found = genuine(release)
         _reopen(release)
+        return found
 
     monkeypatch.setattr(stages.nights, "identify", identified)
     n_published = len(list(tmp_path.glob("release/*/*/manifest.json")))

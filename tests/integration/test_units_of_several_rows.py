@@ -22,6 +22,7 @@ from microagg_core.inspect.gate import Inspected, make_checks, note_file
 from microagg_core.release.steps.candidate import CANDIDATE, ORIGINS
 from microagg_core.release.steps.checking import EXPECTED, notes_of_input, promise_of
 from microagg_core.release.steps.demands import DISTRIBUTIONS
+from microagg_core.release.verify import verify
 from microagg_core.series.eraser import forget
 from reference.profiles import least_profile, profile, rows_of_units
 from releasing.runs import NOW, data_digests, released_table, run_stages, start, write_release
@@ -115,6 +116,36 @@ def test_how_the_input_lies_does_not_show(tmp_path: Path) -> None:
         run_stages(start(write_release(folder, parts, **SPEC)))
         digests.append(data_digests(folder / "output"))
     assert digests[0] == digests[1]
+
+
+def test_weights_of_units_keep_totals_and_none_dominates(tmp_path: Path) -> None:
+    data, rng = households(200, 6), np.random.default_rng(6)
+    weights = pd.Series(rng.lognormal(3, 1.2, 200), index=[f"H{i}" for i in range(200)])
+    data["w"] = data["home"].map(weights)
+    spec = {**SPEC, "roles": {**ROLES, "weight": "w"}, "blocks": {"undersized": "suppress"}}
+    run_stages(start(write_release(tmp_path, [as_table(data)], **spec)))
+    released = with_homes(tmp_path, data)
+    before = data.set_index("tag").loc[released["tag"]]
+    assert (before["age"] * before["w"]).sum() == pytest.approx((released["age"] * released["w"]).sum(), rel=1e-9)
+    assert before["w"].sum() == pytest.approx(released["w"].sum(), rel=1e-9)
+    assert least_profile(released["home"].tolist(), list(zip(*(released[c] for c in [*KEYS, "w"]), strict=True))) >= 3
+    share = before["w"].to_numpy() / (released.groupby([*KEYS, "w"])["w"].transform("sum"))
+    assert share.max() <= 0.5 + 1e-9
+    data.loc[data["home"].duplicated(), "w"] *= 2
+    with pytest.raises(DataError, match=r"weight 'w' has several values within \d+ units"):
+        run_stages(start(write_release(tmp_path, [as_table(data)], **spec), identity="again"))
+
+
+def test_every_position_holds_what_is_demanded(tmp_path: Path) -> None:
+    data = households(200, 7)
+    data["job"] = np.random.default_rng(7).choice(["none", "some", "full"], len(data), p=[0.6, 0.3, 0.1])
+    roles = {**ROLES, "confidential": ["tag", "job"]}
+    acknowledge = {look: ["tag", "job"] for look in LOOKS}
+    spec = {**SPEC, "roles": roles, "acknowledge": acknowledge, "protect": {"job": {"distinct": 2}}}
+    run_stages(start(write_release(tmp_path, [as_table(data)], **spec)))
+    released = with_homes(tmp_path, data)
+    assert least_profile(released["home"].tolist(), combinations(released)) >= 3
+    assert released.groupby(KEYS)["job"].nunique().min() >= 2
 
 
 @pytest.fixture(scope="module")
@@ -259,6 +290,7 @@ def test_an_erased_household_takes_all_of_its_rows_and_stays_away(tmp_path: Path
     for file in (tmp_path / "output").rglob("data/*"):
         tags = set(pq.read_table(file)["tag"].to_pylist())
         assert not tags & set(panel.data["tag"][panel.data["home"] == home])
+    assert verify(str(tmp_path / "output")).passed
     left = with_homes(tmp_path, panel.data)
     assert least_profile(left["home"].tolist(), combinations(left)) >= 3
     # The same household with other persons is who was erased.

@@ -272,7 +272,7 @@ def test_a_file_without_a_row_tells_nothing() -> None:
     """A night of a series in which nobody of a range of atoms is released has such a file."""
     nobody = np.zeros(0, dtype=np.int64)
     column = ConfidentialValues("score", nobody, None)
-    shown, cells = SimpleNamespace(distinct=nobody, distance=None), SimpleNamespace(rows=nobody, units=nobody)
+    shown, cells = SimpleNamespace(of_units=nobody, distance=None), SimpleNamespace(rows=nobody, units=nobody)
     empty = SimpleNamespace(confidential=(column,), shown={"score": shown}, cells=cells)
     (noted,) = Inference().measure(cast(Any, empty))
     assert (sum(noted.groups), sum(noted.records), noted.chance) == (0, 0, 0.0)

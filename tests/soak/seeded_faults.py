@@ -19,6 +19,7 @@ class Fault:
 
 
 _TWINS = "tests/property/test_algorithms_twins.py"
+_UNITS = "tests/integration/test_units_of_several_rows.py"
 _LEDGER = "tests/integration/test_series_ledger.py tests/integration/test_night_gate.py"
 
 FAULTS = (
@@ -193,6 +194,24 @@ FAULTS = (
           "while len(heap) > 1 and heap[0][0] < k - 1:", "tests/property/test_strata.py tests/unit/test_blocking.py"),
     Fault("figures", "much may be withheld", "MOST_ADDED = 0.1", "MOST_ADDED = 10.0",
           "tests/property/test_strata.py tests/unit/test_blocking.py tests/functional/test_command_withheld.py"),
+    # --- units of several rows ---
+    Fault("units", "a profile of k - 1 units passes", "int(np.sum(shared < file.promise.k))",
+          "int(np.sum(shared < file.promise.k - 1))", _UNITS),
+    Fault("units", "a profile forgets how many rows there are", "[rows.astype(np.uint64), *sums]",
+          "[np.zeros_like(sums[0]), *sums]", _UNITS),
+    Fault("units", "a unit may lie in several files", "^ rows.astype(np.uint64)))", "))", _UNITS),
+    Fault("units", "new rows of a known unit are grouped", "        self._codes[late] = CLOSED",
+          "        late[:] = False", _UNITS),
+    Fault("units", "an erasure finds a unit by all of a row's digest",
+          "_among(units_alone(rows) if several else rows, distinct)", "_among(rows, distinct)", _UNITS),
+    Fault("units", "a position is anybody's", "units * size + positions).reshape(-1, size)",
+          "units * size).reshape(-1, size)", _UNITS),
+    Fault("units", "rows beyond the limit are the newest", 'if limit.keep == "newest" else',
+          'if limit.keep != "newest" else', _UNITS),
+    Fault("units", "sizes are not apart in blocks", "else self.sizes.astype(np.uint64)",
+          "else np.ones(len(self.sizes), dtype=np.uint64)", _UNITS),
+    Fault("units", "how the input lies shows", "table.take(pa.array(ascending_order(np.asarray(table[CAME]))))",
+          "table", _UNITS),
     # --- errors, spec, flows ---
     Fault("flows", "an error of a library shows its value", "ended with {type(error).__name__}; please",
           "ended with {error}; please", "microagg_core/errors.py tests/functional/test_command_canaries.py"),

@@ -19,7 +19,7 @@ from microagg_core.inspect.portrait.pictures import pictures_of
 from microagg_core.inspect.portrait.scales import DrawnColumn, ShownColumn
 from microagg_core.pages.operator.charts import Canvas, pair_chart
 from microagg_core.pages.operator.inputs import ReportInputs
-from microagg_core.pages.operator.losses import worst_blocks
+from microagg_core.pages.operator.losses import ranked_blocks
 from microagg_core.pages.operator.page import operator_page, verdict
 from microagg_core.pages.operator.shapes import moved_share
 from microagg_core.pages.plan_report import joined_values
@@ -126,7 +126,7 @@ def test_shares_of_moved_records_and_worst_blocks_by_hand() -> None:
     assert moved_share(one) == pytest.approx(float(np.maximum(after - before, 0).sum()))
     table = blocks(30)
     order = sorted(range(30), key=lambda i: -table["sse"][i].as_py())
-    assert worst_blocks(table) == order[:10]
+    assert ranked_blocks(table).index.tolist() == order
 
 
 def test_every_mean_of_a_pair_is_a_dot() -> None:

@@ -18,6 +18,7 @@ from microagg_core.profile.starter import starter_of
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.marked_yaml import parse
 from microagg_core.spec.release import ReleaseSpec
+from microagg_core.spec.units import SeveralRows
 
 AWKWARD = [
     "no", "2020", "a: b # c", "with 'both\" quotes", "line\nbreak", "é😀", " padded ", "- x", "{y}", "%", "\u2028",
@@ -91,11 +92,12 @@ def test_accepted_proposals_are_roles_below_a_line_that_says_so(people: FileProf
 
 def test_missing_values_and_repeated_ids_are_met(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
-    path.write_text("pid,age\n" + "".join(f"P{i // 2},{'NA' if i % 9 == 0 else 20 + i % 50}\n" for i in range(100)))
+    lines = [f"P{i // 2},{20 + i % 50},{'NA' if i % 9 == 0 else i % 4}\n" for i in range(100)]
+    path.write_text("".join(["pid,age,floor\n", *lines]))
     text = starter_for(path, tmp_path / "release.yaml", is_accepted=True)
     spec = load(tmp_path, text)
-    assert (spec.unit, spec.missing, spec.input.csv.null_words) == (("pid",), "blank", ("", "NA"))
-    assert "# Unit: pid has 50 values in 100 records. If each is one person or firm with several rows," in text
+    assert (spec.several, spec.missing, spec.input.csv.null_words) == (SeveralRows(id=("pid",)), "error", ("", "NA"))
+    assert "# unit: pid has 50 values, 2 rows each, with nothing in common: so k counts these" in text
 
 
 def test_a_file_with_types_is_released_in_its_own_format(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def _record(
     return WorkerRecord(
         number=number,
         address=worker.address,
-        versions={} if versions is None else {"python": _python(versions), **_spoken(versions)},
+        versions={name.lower(): value for name, value in _spoken(versions).items()} if versions else {},
         software=facts.get("software", {}),
         threads=worker.threads,
         memory_limit=worker.memory_limit,
@@ -131,13 +131,7 @@ def _record(
 
 def _versions_problem(theirs: Mapping[str, Any] | None) -> MicroaggError | None:
     """Refuse other versions than ours; the sentence goes on after a name."""
-    if theirs is None:
-        return None
-    ours: Mapping[str, Any] = get_versions()
-    pairs = [("Python", _python(ours), _python(theirs))]
-    pairs += [(name, _spoken(ours)[name], _spoken(theirs)[name]) for name in _SPEAKING]
-    differing = [f"{name} {their} instead of {our}" for name, our, their in pairs if our != their]
-    if not differing:
+    if theirs is None or not (differing := version_differences(_spoken(theirs), _spoken(get_versions()))):
         return None
     return ClusterError(
         f"has {' and '.join(differing)}; install the same versions on the whole cluster and where the release is "
@@ -157,11 +151,8 @@ def _memory_problem(worker: WorkerState) -> MicroaggError | None:
 
 
 def _spoken(versions: Mapping[str, Any]) -> dict[str, str]:
-    return {name: str(versions["packages"].get(name)) for name in _SPEAKING}
-
-
-def _python(versions: Mapping[str, Any]) -> str:
-    return ".".join(str(versions["host"]["python"]).split(".")[:2])
+    python = ".".join(str(versions["host"]["python"]).split(".")[:2])
+    return {"Python": python, **{name: str(versions["packages"].get(name)) for name in _SPEAKING}}
 
 
 def _unfit(answer: Any, spec: ReleaseSpec | None = None) -> MicroaggError | None:

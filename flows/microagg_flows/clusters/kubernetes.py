@@ -28,6 +28,7 @@ _CLOSE_SECONDS = 60
 #: How Kubernetes says no, and what becomes of a cluster that it took, or of a configuration that leads to none.
 _REFUSALS = (httpx.HTTPError, kr8s.ServerError, kr8s.APITimeoutError, kr8s.ConnectionClosedError)
 _TROUBLES = (OSError, KeyError, ValueError, RuntimeError, TimeoutError, SchedulerStartupError)
+_CURE = "see to the rights of whoever starts releases, to Dask's operator and to cluster.kubernetes.image"
 #: A scheduler that nobody speaks with any more is removed by the operator, should this process be killed.
 _IDLE_SECONDS = 3600
 #: Where a worker may write: its root is read-only.
@@ -37,16 +38,14 @@ _ROOM = "/tmp"
 @contextmanager
 def hired(cluster: KubernetesCluster, progress: Progress) -> Iterator[Pool]:
     wanted = cluster.kubernetes
-    with dask_settings(), _loop() as loop:
-        pods: Any = _made(wanted, loop)
-        with _closing(pods, loop):
-            with awaited(progress, "a scheduler on Kubernetes"):
-                _start(pods, wanted, loop)
-            silent = (
-                "the scheduler on Kubernetes does not answer; see whether a network policy keeps this process from it"
-            )
-            with connected(pods.scheduler_address, silent) as client:
-                yield Pool(client, no_workers=wanted.wait, restarts=True, wanted=wanted, supply=_Pods(wanted))
+    silent = "the scheduler on Kubernetes does not answer; see whether a network policy keeps this process from it"
+    with (
+        dask_settings(),
+        _loop() as loop,
+        _started(wanted, loop, progress) as address,
+        connected(address, silent) as client,
+    ):
+        yield Pool(client, no_workers=wanted.wait, restarts=True, wanted=wanted, supply=_Pods(wanted))
 
 
 @contextmanager
@@ -104,11 +103,14 @@ def _restrict(pod: dict[str, Any], wanted: Kubernetes) -> None:
     }
 
 
-def _made(wanted: Kubernetes, loop: IOLoop) -> KubeCluster:
-    """Make the cluster, of which Kubernetes knows nothing yet."""
-    name = f"microagg-{os.getpid()}-{uuid.uuid4().hex[:6]}"
-    return KubeCluster(
-        custom_cluster_spec=manifest(wanted, name),
+@contextmanager
+def _started(wanted: Kubernetes, loop: IOLoop, progress: Progress) -> Iterator[str]:
+    """Have the operator start a scheduler, whose address this gives, and as many workers as there is work for.
+
+    The DaskCluster is removed when the block ends; where that fails, the operator does it when it is idle.
+    """
+    pods: Any = KubeCluster(
+        custom_cluster_spec=manifest(wanted, f"microagg-{os.getpid()}-{uuid.uuid4().hex[:6]}"),
         namespace=wanted.namespace,
         resource_timeout=wanted.wait,
         quiet=True,
@@ -117,24 +119,26 @@ def _made(wanted: Kubernetes, loop: IOLoop) -> KubeCluster:
         loop=loop,
     )
 
-
-def _start(pods: Any, wanted: Kubernetes, loop: IOLoop) -> None:
-    """Have the operator start the scheduler, and as many workers as there is work for."""
-
     async def start() -> None:
         await pods
         if wanted.adapt:
             await pods.adapt(minimum=wanted.n_least, maximum=wanted.n_most)
 
+    async def close() -> None:
+        await pods.close(timeout=_CLOSE_SECONDS)
+
     try:
-        sync(loop, start, callback_timeout=wanted.wait)
-    except _REFUSALS as error:
-        raise ClusterError(f"Kubernetes does not take the cluster ({_in_words(error)}); {_CURE}") from None
-    except _TROUBLES as error:
-        raise ClusterError(f"Kubernetes has started no scheduler ({type(error).__name__}); {_CURE}") from None
-
-
-_CURE = "see to the rights of whoever starts releases, to Dask's operator and to cluster.kubernetes.image"
+        try:
+            with awaited(progress, "a scheduler on Kubernetes"):
+                sync(loop, start, callback_timeout=wanted.wait)
+        except _REFUSALS as error:
+            raise ClusterError(f"Kubernetes does not take the cluster ({_in_words(error)}); {_CURE}") from None
+        except _TROUBLES as error:
+            raise ClusterError(f"Kubernetes has started no scheduler ({type(error).__name__}); {_CURE}") from None
+        yield pods.scheduler_address
+    finally:
+        with suppress(*_REFUSALS, *_TROUBLES):
+            sync(loop, close, callback_timeout=2 * _CLOSE_SECONDS)
 
 
 def _in_words(error: BaseException) -> str:
@@ -142,20 +146,6 @@ def _in_words(error: BaseException) -> str:
     response = getattr(error, "response", None)
     status = getattr(response, "status_code", None)
     return f"status {status}" if status else "it does not answer"
-
-
-@contextmanager
-def _closing(pods: Any, loop: IOLoop) -> Iterator[None]:
-    """Remove the DaskCluster when the block ends; where that fails, the operator does when it is idle."""
-
-    async def close() -> None:
-        await pods.close(timeout=_CLOSE_SECONDS)
-
-    try:
-        yield
-    finally:
-        with suppress(*_REFUSALS, *_TROUBLES):
-            sync(loop, close, callback_timeout=2 * _CLOSE_SECONDS)
 
 
 class _Pods(Supply):

@@ -25,6 +25,7 @@ from microagg_core.blocks.memory import bytes_per_task
 from microagg_core.errors import ClusterError, MicroaggError, TransientClusterError, sanitized
 from microagg_core.group.headway import Headway, listening
 from microagg_core.kernels.tools.threads import PROCESS
+from microagg_core.plain import from_plain
 from microagg_core.release.surroundings import Surroundings
 from microagg_core.software import done_alike, software
 from microagg_core.spec.clusters import StartedWorkers
@@ -53,6 +54,7 @@ _ARRIVAL_SECONDS, _OTHERS_SECONDS = 0.5, 30.0
 #: Where workers report how far long blocks are. One topic for all runs, so that a scheduler which runs for months does
 #: not gather topics.
 _TOPIC = "microagg-headway"
+_LONGEST_WORDS = 80
 
 
 class Supply:
@@ -127,14 +129,13 @@ class Pool:
     def _awaited(self) -> list[WorkerState]:
         began = time.monotonic()
         n_wanted = max(1, self.wanted.n_least) if self.wanted else 1
-        first: float | None = None
+        first = 0.0
         while len(workers := self.workers() or []) < n_wanted:
             now = time.monotonic()
-            first = first or (now if workers else None)
-            if workers and first and now - first > _OTHERS_SECONDS:
-                break
             if not workers:
                 self._refuse_to_wait(now - began)
+            elif now - (first := first or now) > _OTHERS_SECONDS:
+                break
             time.sleep(_ARRIVAL_SECONDS)
         return workers
 
@@ -265,17 +266,13 @@ class DaskExecutor:
             if number < 0:
                 break
             # Tasks of one name are kept by the scheduler until a worker is free: who comes late finds some left.
-            key = (f"{out.what}-{out.run}", number)
+            key, do = (f"{out.what}-{out.run}", number), partial(do_on_worker, out.function, out.run)
             out.futures[number] = future = self._client.submit(
-                done_alike,
-                partial(do_on_worker, out.function, out.run),
-                item,
-                out.software,
-                key=key,
-                pure=False,
-                retries=0,
+                done_alike, do, item, out.software, key=key, pure=False, retries=0
             )
-            future.add_done_callback(partial(_put, out.finished, number))  # type: ignore[no-untyped-call]
+            future.add_done_callback(  # type: ignore[no-untyped-call]
+                lambda future, number=number: out.finished.put((number, future))
+            )
         return bool(out.futures)
 
     def _see_to(self, watch: Watch, what: str, restarts: int) -> int:
@@ -315,10 +312,6 @@ def do_on_worker(function: Callable[[Item], Result], run: str, item: Item) -> Re
 def _report(run: str, headway: Headway) -> None:
     with suppress(Exception):  # whether somebody hears of it decides nothing
         get_worker().log_event(_TOPIC, {"run": run, **vars(headway)})
-
-
-def _put(finished: SimpleQueue[tuple[int, Future[Any]]], number: int, future: Future[Any]) -> None:
-    finished.put((number, future))
 
 
 def _result_of(future: Future[Any], what: str, number: int) -> Any:
@@ -365,8 +358,8 @@ class Headways:
         """Take an event, if it is this run's and what it should be: others may write to the scheduler, too."""
         report = event[1]
         if isinstance(report, dict) and report.get("run") == self._run:
-            with suppress(TypeError, ValueError, KeyError):
-                self._heard.put(_headway(report))
+            with suppress(ValueError, KeyError):
+                self._heard.put(from_plain(Headway, {**report, "doing": str(report["doing"])[:_LONGEST_WORDS]}))
 
     def read(self) -> Iterator[Headway]:
         while True:
@@ -374,20 +367,3 @@ class Headways:
                 yield self._heard.get_nowait()
             except Empty:
                 return
-
-
-def _headway(report: dict[str, Any]) -> Headway:
-    """Make plain numbers of whatever came.
-
-    >>> _headway({"run": "a", "doing": "annealing", "seconds": 7, "records": 9, "share": None, "loss": 1, "block": 2})
-    Headway(doing='annealing', seconds=7.0, records=9, share=None, loss=1.0, block=2)
-    """
-    share, loss, block = (report[name] for name in ("share", "loss", "block"))
-    return Headway(
-        doing=str(report["doing"])[:80],
-        seconds=float(report["seconds"]),
-        records=int(report["records"]),
-        share=None if share is None else float(share),
-        loss=None if loss is None else float(loss),
-        block=None if block is None else int(block),
-    )

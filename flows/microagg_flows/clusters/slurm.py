@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from distributed import Security
@@ -83,6 +83,8 @@ class _Workers(SLURMCluster):
 def _parts(wanted: Slurm, security: Security) -> dict[str, Any]:
     """Say a spec in the words of dask-jobqueue."""
     before_the_end = min(_BEFORE_THE_END_SECONDS, int(_BEFORE_THE_END_SHARE * wanted.seconds))
+    # Slurm would leave a file for each job in the folder where it was handed in.
+    log = f"{wanted.logs}/microagg-%j.log" if wanted.logs else "/dev/null"
     return {
         "n_workers": 0,
         "queue": wanted.queue,
@@ -95,7 +97,7 @@ def _parts(wanted: Slurm, security: Security) -> dict[str, Any]:
         "job_mem": f"{(wanted.memory_bytes + _BESIDE_BYTES) // _MIB}M",
         "job_name": "microagg",
         "python": shlex.quote(wanted.python) if wanted.python else None,
-        "job_extra_directives": [*_logs(wanted), *wanted.options],
+        "job_extra_directives": [f"--output={log}", *wanted.options],
         "job_script_prologue": [*_environment(worker_variables(wanted.environment), security), *wanted.prologue],
         "worker_extra_args": [
             *("--lifetime", f"{wanted.seconds - before_the_end}s"),
@@ -107,11 +109,6 @@ def _parts(wanted: Slurm, security: Security) -> dict[str, Any]:
         "scheduler_options": scheduler_options(wanted.host, security),
         "silence_logs": 50,
     }
-
-
-def _logs(wanted: Slurm) -> list[str]:
-    """Name a place for logs: Slurm would leave a file for each job in the folder where it was handed in."""
-    return [f"--output={wanted.logs}/microagg-%j.log" if wanted.logs else "--output=/dev/null"]
 
 
 def _environment(variables: Mapping[str, str], security: Security) -> Iterator[str]:
@@ -127,22 +124,21 @@ def _environment(variables: Mapping[str, str], security: Security) -> Iterator[s
 
 
 def _find_slurm() -> None:
-    """Raise a ClusterError where Slurm does not answer."""
-    try:
-        asked = _asked("sinfo", "--noheader")
-    except (OSError, subprocess.TimeoutExpired):
-        asked = None
-    if asked is None or asked.returncode:
+    answer = _asked("sinfo", "--noheader")
+    if answer is None or answer.returncode:
         raise ClusterError(
             "Slurm does not answer here (sinfo); start the release on a machine that hands in jobs, or name another "
             "cluster"
         )
 
 
-def _asked(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=_ANSWER_SECONDS, check=False, stdin=subprocess.DEVNULL
-    )
+def _asked(*command: str) -> subprocess.CompletedProcess[str] | None:
+    """Run a command of Slurm's; None where it is not there or does not answer."""
+    with suppress(OSError, subprocess.TimeoutExpired):
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=_ANSWER_SECONDS, check=False, stdin=subprocess.DEVNULL
+        )
+    return None
 
 
 def _last_line(words: str) -> str:
@@ -182,9 +178,8 @@ class _Jobs(Supply):
         ids = [job.job_id for job in list(self._cluster.workers.values()) if job.job_id]
         if not ids:
             return
-        try:
-            answer = _asked("squeue", "--noheader", "--format=%T %r", f"--jobs={','.join(ids)}")
-        except (OSError, subprocess.TimeoutExpired):
+        answer = _asked("squeue", "--noheader", "--format=%T %r", f"--jobs={','.join(ids)}")
+        if answer is None:
             self._told = "Slurm does not answer"
             return
         states = sorted(set(answer.stdout.splitlines()))

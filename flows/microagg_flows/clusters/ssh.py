@@ -128,20 +128,16 @@ def _login(host: str, wanted: Ssh) -> dict[str, Any]:
     name, colon, port = place.rpartition(":")
     if not colon or place.endswith("]"):
         name, port = place, ""
-    login: dict[str, Any] = {
+    login = {
         "host": name.strip("[]"),
+        "username": user,
+        "port": int(port or 0),
+        "client_keys": [wanted.key_file] if wanted.key_file else [],
+        "known_hosts": wanted.known_hosts,
         "connect_timeout": _LOGIN_SECONDS,
         "login_timeout": _LOGIN_SECONDS,
     }
-    if user:
-        login["username"] = user
-    if port:
-        login["port"] = int(port)
-    if wanted.key_file:
-        login["client_keys"] = [wanted.key_file]
-    if wanted.known_hosts:
-        login["known_hosts"] = wanted.known_hosts
-    return login
+    return {option: value for option, value in login.items() if value}
 
 
 class _Machines(Supply):

@@ -8,7 +8,6 @@ from microagg_flows.interrupts import end_at_once_when_signalled, leave_in_time
 
 
 def main() -> None:
-    """Entry point of the installed command."""
     end_at_once_when_signalled()
     from microagg_flows.command.cli import main as command_line
 

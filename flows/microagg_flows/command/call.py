@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -86,13 +88,12 @@ def command(
     """
 
     def made(function: Callable[..., None]) -> Command:
-        @functools.wraps(function)
         def call(
             context: typer.Context,
-            results: Path | None = None,
-            log_format: LogFormat = LogFormat.text,
-            log_file: Path | None = None,
-            log_level: LogLevel = LogLevel.info,
+            results: _ResultsOption = None,
+            log_format: _LogFormatOption = LogFormat.text,
+            log_file: _LogFileOption = None,
+            log_level: _LogLevelOption = LogLevel.info,
             **others: Any,
         ) -> None:
             under_way = context.find_object(Call) or Call()
@@ -105,11 +106,13 @@ def command(
                 with _ended(record):
                     function(record, **others)
 
+        context, *of_log, _others = inspect.signature(call, eval_str=True).parameters.values()
+        functools.update_wrapper(call, function)
         # The library that reads the command line goes by these. The record is no option, and its type takes a second.
         function.__annotations__.pop("record", None)
         own = inspect.signature(function, eval_str=True)
         options = [*own.parameters.values()][recorded:]
-        parameters = [_CONTEXT, *options, *(_LOG_OPTIONS if recorded and logged else [])]
+        parameters = [context, *options, *(of_log if recorded and logged else [])]
         call.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
         call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return Command(name, call)
@@ -123,18 +126,6 @@ def _new_record(name: str, interrupted: str, file: Path | None, log: Log, quiet:
     log.record = record = RunRecord(name, file, interrupted, progress=log.progress(quiet), log=log)
     record.open_file()
     return record
-
-
-_CONTEXT = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-_LOG_OPTIONS = [
-    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=option)
-    for name, default, option in (
-        ("results", None, _ResultsOption),
-        ("log_format", LogFormat.text, _LogFormatOption),
-        ("log_file", None, _LogFileOption),
-        ("log_level", LogLevel.info, _LogLevelOption),
-    )
-]
 
 
 class SaidError(MicroaggError):
@@ -184,6 +175,16 @@ def writing_out() -> Iterator[None]:
         sys.stdout.flush()
     except OSError as error:
         raise StorageError(f"writing standard output failed ({error.strerror}); free some space there") from None
+
+
+def echo_json(document: Any) -> None:
+    typer.echo(json.dumps(document, indent=1))
+
+
+def write_file(path: Path, data: bytes, rights: int, mode: int = os.O_TRUNC) -> None:
+    """Write a file, which has these rights if it is new; with ``os.O_EXCL`` it has to be."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | mode, rights), "wb") as file:  # noqa: PTH123 - a descriptor
+        file.write(data)
 
 
 def listed(text: str) -> list[str]:

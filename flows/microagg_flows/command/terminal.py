@@ -5,15 +5,17 @@ All is plain text: no cell is cut or folded, however narrow the terminal, so tha
 
 from __future__ import annotations
 
-import json
+import textwrap
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
+from microagg_core.compare.bare_file import Comparison, PrintedLoss
+from microagg_core.compare.choice import ReleaseComparison
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.figures import Figures
 from microagg_core.group.metrics.statistics import readable
 from microagg_core.inspect.check import Check
-from microagg_core.pages.comparison_report import Expectation
+from microagg_core.pages import comparison_report
 from microagg_core.pages.plan_report import BlockLine, PlanReport, forecast_rows, forecast_stages, loss_rows
 from microagg_core.pages.release_report import attribute_table, summary_rows
 from microagg_core.pages.risk_report import (
@@ -30,8 +32,11 @@ from microagg_core.release.sizing.forecast import Forecast
 from microagg_core.release.verify import VerifyReport
 from microagg_core.series.attack.report import AttackedPair, AttackReport
 from microagg_core.series.verification import LedgerStatus
+from microagg_flows.command.call import echo_json
 
 _MOST_LINES = 12
+#: What is written for a terminal of any width, and for one that nobody sees.
+_WIDTH = 80
 
 
 def aligned(rows: Sequence[tuple[str, ...]], texts: Collection[int] = (0,)) -> str:
@@ -76,27 +81,25 @@ def show_risk(figures: dict[str, Any]) -> None:
 
 
 def show_plan(report: PlanReport, refused: str = "") -> None:
-    print(
-        _pairs(
-            [
-                ("records", f"{report.records:,}" + (f" ({report.withheld:,} withheld)" if report.withheld else "")),
-                *(report.units.rows() if report.units else []),
-                *(report.night.rows() if report.night else []),
-                ("blocking keys", f"{report.keys:,} ({report.undersized_keys:,} below k)"),
-                ("blocks", f"{report.blocks:,} ({report.merged_blocks:,} merged, {report.split_blocks:,} from splits)"),
-                *_label_rows(report),
-                ("partitions", f"{report.partitions:,}"),
-                ("released files", f"{report.files:,}"),
-                ("largest block allowed", f"{report.max_records:,} records"),
-                ("kernel time", _kernel_time(report)),
-                ("memory", f"about {report.task_bytes / 2**20:,.0f} MiB a task, beside the worker itself"),
-            ]
-        )
-    )
+    by_rows = ", by rows of a unit" if report.units else ""
+    rows = [
+        ("records", f"{report.records:,}" + (f" ({report.withheld:,} withheld)" if report.withheld else "")),
+        *(report.units.rows() if report.units else []),
+        *(report.night.rows() if report.night else []),
+        ("blocking keys", f"{report.keys:,}{by_rows} ({report.undersized_keys:,} below k)"),
+        ("blocks", f"{report.blocks:,} ({report.merged_blocks:,} merged, {report.split_blocks:,} from splits)"),
+        *_label_rows(report),
+        ("partitions", f"{report.partitions:,}"),
+        ("released files", f"{report.files:,}"),
+        ("largest block allowed", f"{report.max_records:,} records"),
+        ("kernel time", _kernel_time(report)),
+        ("memory", f"about {report.task_bytes / 2**20:,.0f} MiB a task, beside the worker itself"),
+    ]
+    print(_pairs(rows))
     _show_blocks("largest blocks", report.largest, len(report.largest))
     _show_blocks("merged and split blocks", report.changed, report.n_changed)
-    if rows := report.blanked_rows():
-        print("\nmissing cells, and cells blanked so that k records lack the same\n" + aligned(rows))
+    if blanked := report.blanked_rows():
+        print("\nmissing cells, and cells blanked so that k records lack the same\n" + aligned(blanked))
     print("\nmeans are rounded")
     for line in report.rounding:
         print(f"  {line}")
@@ -119,7 +122,7 @@ def _kernel_time(report: PlanReport) -> str:
     return f"{took}: {readable(report.pace, 2)} times the cost model, as blocks grouped here took"
 
 
-def show_expectation(expectation: Expectation) -> None:
+def show_expectation(expectation: comparison_report.Expectation) -> None:
     print(f"\n{expectation.headline()}")
     if expectation.expected:
         print(aligned(expectation.table()))
@@ -156,7 +159,7 @@ def show_forecast(forecast: Forecast) -> None:
 
 def show_verification(report: VerifyReport, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(report.document(), indent=1))
+        echo_json(report.document())
         return
     print(f"{report.name} {report.id} {report.revision}, manifest with sha256 {report.sha256}")
     show_checks(report.checks)
@@ -170,14 +173,18 @@ def show_checks(checks: Iterable[Check]) -> None:
 
 
 def show_series(status: LedgerStatus) -> None:
-    smallest = "not known" if status.smallest_trace is None else f"shared by {status.smallest_trace:,} units"
-    size = f"{status.bytes / 2**20:,.1f} MiB, {status.bytes_per_unit:.1f} bytes a unit, {status.files:,} files"
+    what = "row" if status.several else "unit"
+    smallest = "not known" if status.smallest_trace is None else f"shared by {status.smallest_trace:,} {what}s"
+    size = f"{status.bytes / 2**20:,.1f} MiB, {status.bytes_per_unit:.1f} bytes a {what}, {status.files:,} files"
     rows = [
         ("series", f"{status.series}, {status.mode}, {status.guarantee}, k={status.k}"),
         ("ledger", status.url),
         ("nights", f"{status.nights:,}"),
         ("the last", f"{status.release_id} {status.revision} of {status.date} ({status.kind})"),
-        ("units", f"{status.live:,} live, {status.gone:,} gone, {status.held:,} held, {status.forgotten:,} forgotten"),
+        (
+            f"{what}s",
+            f"{status.live:,} live, {status.gone:,} gone, {status.held:,} held, {status.forgotten:,} forgotten",
+        ),
         ("smallest trace", smallest),
         ("size", size),
         ("key", status.key_fingerprint),
@@ -216,10 +223,61 @@ def _attack_figures(counts: AttackedPair | AttackReport) -> tuple[str, str, str]
     return (f"{counts.records_solved:,}", f"{counts.below_k:,}", smallest)
 
 
+def show_release_comparison(comparison: ReleaseComparison) -> None:
+    print(comparison_report.headline_of(comparison))
+    for k in comparison.ks():
+        asked = ", as the spec asks" if k == comparison.asked.k else ""
+        losses, risks = (
+            aligned(rows(comparison, k), (0, 1))
+            for rows in (comparison_report.loss_table, comparison_report.risk_table)
+        )
+        print(f"\nk={k}{asked}: what is lost, and what it takes\n{losses}")
+        print(f"\nk={k}: what is given away\n{risks}")
+    print()
+    _say(comparison_report.table_notes(comparison))
+    choice = comparison.choice(comparison.asked.k)
+    if choice is not None:
+        print(f"\nfor k={comparison.asked.k}, as the spec asks, write into it\n")
+        print("\n".join(f"    {line}" for line in comparison_report.yaml_lines(choice.chosen)) + "\n")
+    _say(comparison_report.advice_lines(comparison))
+
+
+def _say(sentences: Iterable[str]) -> None:
+    for sentence in sentences:
+        print(textwrap.fill(sentence, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_long_words=False))
+
+
+def show_comparison(comparison: Comparison) -> None:
+    rows = [("algorithm", "k", "L_SSE %", "L_E %", "groups", "sizes", "seconds")]
+    for k in comparison.ks():
+        for o in comparison.best(k):
+            sizes = f"{o.least}" if o.least == o.most else f"{o.least} to {o.most}"
+            figures = (f"{o.l_sse:.4f}", f"{o.l_e:.3f}", f"{o.groups:,}", sizes, f"{o.seconds:.3f}")
+            rows.append((o.algorithm, str(o.k), *figures))
+    print(aligned(rows))
+    _show_published(comparison)
+    for line in (*comparison.in_words(), *(f"left out: {reason}" for reason in comparison.left_out)):
+        print(line)
+
+
+def _show_published(comparison: Comparison) -> None:
+    ks = comparison.ks()
+    figures = [f for f in comparison.published if f.k in ks and f.measure in ("L_SSE", "L_E")]
+    if not figures:
+        return
+    lines: dict[tuple[str, str, str], dict[int, PrintedLoss]] = {}
+    for f in figures:
+        lines.setdefault((f.source, f.method, f.measure), {})[f.k] = f
+    rows = [("method", "measure", *(f"k={k}" for k in ks), "source")]
+    for (source, method, measure), by_k in lines.items():
+        rows.append((method, measure, *(f"{by_k[k].value:g}" if k in by_k else "" for k in ks), source))
+    print(f"\nprinted in the literature for {figures[0].dataset}\n{aligned(rows, (0, 1, 2 + len(ks)))}\n")
+
+
 def show_algorithms(as_json: bool) -> None:
     infos = algorithms()
     if as_json:
-        print(json.dumps([info.document() for info in infos.values()], indent=1))
+        echo_json([info.document() for info in infos.values()])
         return
     for info in infos.values():
         print(f"{info.name}: {info.summary}")

@@ -64,7 +64,6 @@ class Patient:
 
 
 def examine(order: Order, progress: Progress) -> Iterator[Finding]:
-    """Look at all that a run of this order would meet."""
     moment = now()
     tonight = Settled.of(order, moment)
     patient = Patient(tonight.spec, tonight.id, moment, progress)

@@ -9,7 +9,7 @@ from pathlib import Path
 from microagg_core.errors import StorageError
 from microagg_core.release.context import work_store
 from microagg_core.store.objects import Store
-from microagg_core.store.probe import StoreProbe, keeps_versions, probe_store
+from microagg_core.store.probe import keeps_versions, probe_store
 from microagg_core.store.urls import is_local, local_path
 from microagg_flows.doctor import Finding, Patient, clock_finding, looked, strange, well, wrong
 
@@ -25,9 +25,21 @@ def look(patient: Patient) -> Iterator[Finding]:
 
 def _store(patient: Patient, work: Store) -> Iterator[Finding]:
     probe = probe_store(work)
-    yield _creation(patient, work, probe)
+    if probe.creates_once:
+        alike = _service(work.url) == _service(patient.spec.output.url)
+        others = "" if alike else "; the output is elsewhere, where nothing is written to find out"
+        yield well("work area", f"{work} is written, and an object is created once{others}")
+    else:
+        problem = (
+            f"{work} lets somebody create an object that is there already, so two runs could publish over each other; "
+            "use a store that knows conditional writes (If-None-Match)"
+        )
+        yield wrong("work area", StorageError(problem))
     yield from _versions(work)
-    yield _speed(f"{work}", probe.seconds_out, probe.seconds_back)
+    out, back = probe.seconds_out, probe.seconds_back
+    says = f"{work}: a megabyte takes {1000 * out:.0f} ms there and {1000 * back:.0f} ms back"
+    is_fast = max(out, back) < SLOW_SECONDS
+    yield well("speed", says) if is_fast else strange("speed", f"{says}; look at the network in between")
     if probe.ahead is not None:
         yield clock_finding("the store's clock", probe.ahead)
     if is_local(work.url):
@@ -36,20 +48,6 @@ def _store(patient: Patient, work: Store) -> Iterator[Finding]:
         free = shutil.disk_usage(present).free
         says = f"{work}: {free / 2**30:,.1f} GiB are free"
         yield well("disk", says) if free >= LEAST_FREE else strange("disk", f"{says}; make room there")
-
-
-def _creation(patient: Patient, work: Store, probe: StoreProbe) -> Finding:
-    if not probe.creates_once:
-        return wrong(
-            "work area",
-            StorageError(
-                f"{work} lets somebody create an object that is there already, so two runs could publish over each "
-                "other; use a store that knows conditional writes (If-None-Match)"
-            ),
-        )
-    alike = _service(work.url) == _service(patient.spec.output.url)
-    others = "" if alike else "; the output is elsewhere, where nothing is written to find out"
-    return well("work area", f"{work} is written, and an object is created once{others}")
 
 
 def _versions(work: Store) -> Iterator[Finding]:
@@ -62,13 +60,6 @@ def _versions(work: Store) -> Iterator[Finding]:
         )
     elif not is_local(work.url):
         yield well("versions", "none are kept" if kept is False else "the store does not say whether it keeps any")
-
-
-def _speed(who: str, out: float, back: float) -> Finding:
-    says = f"a megabyte takes {1000 * out:.0f} ms there and {1000 * back:.0f} ms back"
-    if max(out, back) < SLOW_SECONDS:
-        return well("speed", f"{who}: {says}")
-    return strange("speed", f"{who}: {says}; look at the network in between")
 
 
 def _service(url: str) -> str:

@@ -55,7 +55,8 @@ def _alike(records: list[WorkerRecord]) -> Finding:
 
 def _memory(patient: Patient) -> Iterator[Finding]:
     """Compare what each thread has for its rows with what the newest release's plan needed."""
-    there = min((per_task for record in patient.records if (per_task := _per_task(record)) is not None), default=None)
+    limits = [(record.memory_limit, record.threads) for record in patient.records if record.memory_limit]
+    there = min((bytes_per_task(limit, pause_share(), threads) for limit, threads in limits), default=None)
     if there is None:
         yield well("memory", "nobody sets a limit")
         return
@@ -72,10 +73,6 @@ def _memory(patient: Patient) -> Iterator[Finding]:
         )
     close = strange if there < 1.2 * n_bytes else well
     yield close("memory", f"{has}, and {what} needed {n_bytes // _MIB} MiB")
-
-
-def _per_task(record: WorkerRecord) -> int | None:
-    return bytes_per_task(record.memory_limit, pause_share(), record.threads) if record.memory_limit else None
 
 
 def _most_needed(patient: Patient) -> tuple[str, int] | None:

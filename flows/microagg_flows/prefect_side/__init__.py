@@ -19,13 +19,21 @@ if TYPE_CHECKING:
 _ENDINGS = (".yaml", ".yml")
 
 
-def names_prefect_server(environment: Mapping[str, str]) -> bool:
-    if "PREFECT_API_URL" in environment:
-        return True
+def prefect_home(environment: Mapping[str, str]) -> Path | None:
+    """Find Prefect's folder: the one that is set, or in the user's home; None where the user has none."""
     try:
-        home = Path(environment.get("PREFECT_HOME") or Path("~/.prefect").expanduser())
+        return Path(environment.get("PREFECT_HOME") or "~/.prefect").expanduser()
+    except RuntimeError:
+        return None
+
+
+def names_prefect_server(environment: Mapping[str, str]) -> bool:
+    home = prefect_home(environment)
+    if "PREFECT_API_URL" in environment or home is None:
+        return "PREFECT_API_URL" in environment
+    try:
         return "PREFECT_API_URL" in (home / "profiles.toml").read_text(encoding="utf-8")
-    except (OSError, ValueError, RuntimeError):  # a user without a home has no profile either
+    except (OSError, ValueError):
         return False
 
 
@@ -65,14 +73,9 @@ def specs_of(folder: Path, seen_as: str | None, settings: Sequence[str]) -> list
             wrong.append(error.message)
     if wrong:
         raise SpecError("\n".join(dict.fromkeys(wrong)))
-    _refuse_one_name_twice(deployables)
-    return deployables
-
-
-def _refuse_one_name_twice(deployables: Sequence[Deployable]) -> None:
-    first: dict[str, str] = {}
+    places: dict[str, str] = {}
     for deployable in deployables:
         name, place = deployable.spec.name, deployable.place
-        if name in first:
-            raise SpecError(f"{first[name]} and {place} are both of the series {name}; give one another name")
-        first[name] = place
+        if (first := places.setdefault(name, place)) != place:
+            raise SpecError(f"{first} and {place} are both of the series {name}; give one another name")
+    return deployables

@@ -65,15 +65,6 @@ def keep_artifacts(results: dict[str, Any], document: dict[str, Any] | None, pro
         progress.ask(lambda: create_table_artifact(stages, key=key, description=f"{title}: what each stage took"))
 
 
-def tags_of(series: str) -> list[str]:
-    """Tags of the deployment and the runs of a series.
-
-    >>> tags_of("people")
-    ['microagg', 'people']
-    """
-    return ["microagg", series]
-
-
 class PrefectProgress(Progress):
     """Keep a progress artifact for each piece of work, and lines in the run's log, beside another progress."""
 
@@ -121,7 +112,7 @@ class PrefectProgress(Progress):
         if context is None or context.flow_run is None:
             return
         run, client = context.flow_run, context.client
-        name, tags = f"{series} {identity}", sorted({*run.tags, *tags_of(series)})
+        name, tags = f"{series} {identity}", sorted({*run.tags, "microagg", series})
         self.ask(lambda: client.update_flow_run(run.id, name=name, tags=tags))
 
     def link_dashboard(self, link: str) -> None:

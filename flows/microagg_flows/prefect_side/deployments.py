@@ -17,7 +17,6 @@ from prefect.utilities.callables import parameter_schema
 
 from microagg_core.errors import ClusterError, SpecError
 from microagg_flows.prefect_side import Deployable
-from microagg_flows.prefect_side.artifacts import tags_of
 from microagg_flows.prefect_side.cleaning import clean_flow
 from microagg_flows.prefect_side.flow import release_flow
 
@@ -96,7 +95,7 @@ def _cleaning(deployable: Deployable) -> dict[str, Any]:
 def _common(deployable: Deployable, pool: str, settings: Sequence[str]) -> dict[str, Any]:
     return {
         "name": deployable.spec.name,
-        "tags": tags_of(deployable.spec.name),
+        "tags": ["microagg", deployable.spec.name],
         "parameters": {"spec": deployable.place, **({"settings": list(settings)} if settings else {})},
         "pull_steps": [],
         "enforce_parameter_schema": True,

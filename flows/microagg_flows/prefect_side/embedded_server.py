@@ -18,6 +18,7 @@ from pathlib import Path
 import httpx
 
 from microagg_core.errors import ClusterError
+from microagg_flows.prefect_side import prefect_home
 from microagg_flows.process import scratch
 
 _START_SECONDS = 120.0
@@ -41,7 +42,6 @@ _CURES = {
     "disk is full": "no space is left for its database; free some, or set PREFECT_HOME to another folder",
     "Can't locate revision": "its database is of another version of Prefect; set PREFECT_HOME to another folder",
 }
-_OTHERWISE = "name a running server in PREFECT_API_URL, or run with --direct"
 
 
 @contextmanager
@@ -76,7 +76,10 @@ def _started(settings: Mapping[str, str], log: Path) -> tuple[subprocess.Popen[b
 
 
 def _not_started(cause: str) -> ClusterError:
-    return ClusterError(f"Prefect's embedded server does not start: {cause}; or {_OTHERWISE}")
+    return ClusterError(
+        f"Prefect's embedded server does not start: {cause}; or name a running server in PREFECT_API_URL, or run with "
+        "--direct"
+    )
 
 
 def _wait_for(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
@@ -124,7 +127,7 @@ def settle_home() -> str:
     To be called before Prefect is imported, which reads its settings then, and in
     :func:`microagg_flows.process.scratch`.
     """
-    usual = _usual_home()
+    usual = prefect_home(os.environ)
     if usual is not None and _is_writable(usual):
         return ""
     if usual is not None and (usual / "profiles.toml").is_file():
@@ -133,14 +136,6 @@ def settle_home() -> str:
         os.environ["PREFECT_HOME"] = str(folder / "prefect")
     named = usual or "a home folder"
     return f"{named} cannot be written to: Prefect's record of this run is not kept (set PREFECT_HOME to keep it)"
-
-
-def _usual_home() -> Path | None:
-    """Find the folder that is set, or the user's; None where the user has no home."""
-    try:
-        return Path(os.environ.get("PREFECT_HOME") or "~/.prefect").expanduser()
-    except RuntimeError:
-        return None
 
 
 def _is_writable(folder: Path) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 
 from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
-from prefect.client.schemas.objects import FlowRun, State
+from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 from prefect.exceptions import FailedRun
 from prefect.states import Completed, Failed
@@ -44,8 +44,6 @@ _RETRY_AFTER_SECONDS: list[float] = [5, 60]
 
 #: The record of a caller in this process: a flow's parameters go to Prefect's database, and this must not.
 _caller: ContextVar[RunRecord | None] = ContextVar("record", default=None)
-
-
 _FAILED_END = "Finished in state Failed"
 
 
@@ -131,16 +129,22 @@ def _ended(order: Order, record: RunRecord, progress: PrefectProgress) -> Any:
     context = FlowRunContext.get()
     run = context.flow_run if context else None
     try:
-        tonight = Settled.of(order, _scheduled_time())
+        # When it was meant to start: a nightly release that starts late keeps its day.
+        start = run.expected_start_time if run else None
+        tonight = Settled.of(order, (start or now()).astimezone(datetime.UTC))
         progress.name_run(tonight.spec.name, tonight.id)
         if context and run and (lost := progress.ask(lambda: end_lost_runs(context.client, run))):
             progress.say(f"{', '.join(lost)} ended without a word, and is shown as Crashed now")
         if reason := reason_to_leave_out(tonight.spec, run, order, tonight.moment, now()):
             progress.say(reason)
             return Completed(name="Skipped", message=reason)
-        record.parent = ParentRun(str(run.id), _job_of(run, tonight)) if run else None
+        if run:
+            job = f"{release_flow.name}/{tonight.spec.name}" if run.deployment_id else release_flow.name
+            record.parent = ParentRun(str(run.id), job)
         if is_scheduled(run, order):
-            record.warnings += _caught_up(order, tonight, progress)
+            for sentence in catch_up(order, missed_days(tonight.spec, tonight.moment), _run_within, progress.say):
+                get_run_logger().error(sentence)
+                record.warnings.append(sentence)  # it does not hold up tonight's
         run_release(tonight, record, lambda stage, release: _stage_task(stage, release)())
         if record.note:
             get_run_logger().warning(record.note)
@@ -157,29 +161,21 @@ def _ended(order: Order, record: RunRecord, progress: PrefectProgress) -> Any:
         raise
 
 
-def _job_of(run: FlowRun, tonight: Settled) -> str:
-    return f"{release_flow.name}/{tonight.spec.name}" if run.deployment_id else release_flow.name
-
-
-def _caught_up(order: Order, tonight: Settled, progress: PrefectProgress) -> list[str]:
-    """Make the nights that are missing; a sentence for each that failed, which does not hold up tonight's."""
-    failed = catch_up(order, missed_days(tonight.spec, tonight.moment), _run_within, progress.say)
-    for sentence in failed:
-        get_run_logger().error(sentence)
-    return failed
-
-
 def _run_within(order: Order) -> None:
     context = FlowRunContext.get()
     http = context.client._client if context else None
     patience = http.timeout if http else None
     try:
-        settings = list(order.settings) or None
         with called_by(None):  # a run of its own
-            state: Any = release_flow(spec=order.spec, id=order.id, settings=settings, return_state=True)
+            run_flow(order)
     finally:
         if http is not None and patience is not None:
             http.timeout = patience  # the runs share it, and the inner one hurries at its end
+
+
+def run_flow(order: Order) -> None:
+    settings = list(order.settings) or None
+    state: Any = release_flow(spec=order.spec, id=order.id, replace=order.replace, settings=settings, return_state=True)
     if not state.is_completed():
         raise failure_of(state.message or "")
 
@@ -194,11 +190,3 @@ def failure_of(message: str) -> MicroaggError:
     if match is None:
         return InternalError("the flow ended without saying why; look at its run in Prefect")
     return of_kind(match[2], match[3])
-
-
-def _scheduled_time() -> datetime.datetime:
-    """Read when this run was meant to start: a nightly release that starts late keeps its day."""
-    context = FlowRunContext.get()
-    run = context.flow_run if context else None
-    start = run.expected_start_time if run else None
-    return (start or now()).astimezone(datetime.UTC)

@@ -27,7 +27,7 @@ from microagg_core.errors import ClusterError, SpecError
 from microagg_core.store.urls import shown
 from microagg_flows.interrupts import is_requested
 from microagg_flows.prefect_side.embedded_server import embedded_server
-from microagg_flows.prefect_side.flow import called_by, failure_of, release_flow
+from microagg_flows.prefect_side.flow import called_by, run_flow
 from microagg_flows.progress import Progress, awaited
 from microagg_flows.record import RunRecord
 from microagg_flows.releasing import Order
@@ -47,17 +47,9 @@ def release_through_prefect(order: Order, record: RunRecord) -> None:
     """Run the flow; the record says how it ended, and what the flow's failed state carries is raised."""
     with _server(record), called_by(record):
         try:
-            state: Any = release_flow(
-                spec=order.spec,
-                id=order.id,
-                replace=order.replace,
-                settings=list(order.settings) or None,
-                return_state=True,
-            )
+            run_flow(order)
         finally:
             record.progress.wait_for("")
-    if not state.is_completed():
-        raise failure_of(state.message or "")
 
 
 @contextmanager
@@ -82,24 +74,20 @@ def _server(record: RunRecord) -> Iterator[None]:
             except httpx.HTTPError as error:
                 if is_requested() or _is_interruption(error):
                     raise KeyboardInterrupt from None
-                raise ClusterError(_stopped_answering(record)) from None
-
-
-def _stopped_answering(record: RunRecord) -> str:
-    if record.is_finished:
-        return "Prefect's server stopped answering, so its record of this run is not complete"
-    return "Prefect's server stopped answering; finished work is kept, so start the release again"
+                ending = "; finished work is kept, so start the release again"
+                if record.is_finished:
+                    ending = ", so its record of this run is not complete"
+                raise ClusterError(f"Prefect's server stopped answering{ending}") from None
 
 
 @contextmanager
 def _embedded(progress: Progress) -> Iterator[None]:
-    with ExitStack() as stack:
-        stack.enter_context(temporary_settings(_EMBEDDED))
+    with temporary_settings(_EMBEDDED), ExitStack() as stack:
         settings = get_current_settings().to_environment_variables(exclude_unset=True)
         with awaited(progress, "Prefect's server to start"):
             url = stack.enter_context(embedded_server(settings))
-        stack.enter_context(temporary_settings({PREFECT_API_URL: url}))
-        yield
+        with temporary_settings({PREFECT_API_URL: url}):
+            yield
 
 
 @contextmanager

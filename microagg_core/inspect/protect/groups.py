@@ -117,6 +117,15 @@ class BlockDemands:
         weights = None if self.weights is None else self.weights[order]
         return BlockDemands(self.demands, tuple(codes[order] for codes in self.codes), self.wholes, weights)
 
+    def side_by_side(self, order: Ints) -> BlockDemands:
+        """Ask the same of each position of units of several rows; ``order`` has the rows of a unit in a row.
+
+        The weight of a unit is that of all its rows.
+        """
+        times, weights = order.shape[1], None if self.weights is None else self.weights[order[:, 0]]
+        codes = tuple(codes[rows] for rows in order.T for codes in self.codes)
+        return BlockDemands(self.demands * times, codes, self.wholes * times, weights)
+
     def closeness_left(self, j: int) -> float:
         """Leave of t what the block itself is off: so far may a group be from the block."""
         demand, whole = self.demands[j], self._whole(j)

@@ -62,7 +62,7 @@ class Units(RiskMeasure[UnitLinks]):
             return UnitLinks()
         whole = np.unique(exposure.units)
         certain = {
-            name: len(np.unique(exposure.units[(shown.distinct <= 1)[exposure.cells.of_rows]]))
+            name: len(np.unique(exposure.units[(shown.of_units <= 1)[exposure.cells.of_rows]]))
             for name, shown in exposure.shown.items()
         }
         by_one, by_all, chance = (

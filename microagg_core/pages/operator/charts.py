@@ -85,10 +85,6 @@ class Canvas:
         for shade, width in ((PAPER, 2 * radius + 1.5), (colour, 2 * radius)):
             self._path(shape, f"fill: none; stroke: {shade}; stroke-width: {width:g}; stroke-linecap: round")
 
-    def ring(self, x: float, y: float, radius: float) -> None:
-        self.dots([(x, y)], INK, radius)
-        self.dots([(x, y)], PAPER, radius - 2.2)
-
     def matrix(self, values: Floats, left: float, top: float, side: float, limit: float) -> None:
         """Cells of a diverging scale from ``-limit`` to ``limit``; what is no number is left empty."""
         data = base64.b64encode(_png(_colours(values / limit))).decode()
@@ -131,7 +127,6 @@ def _colours(shares: Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
 
 
 def _png(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> bytes:
-    """Encode rows of RGBA pixels."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -267,13 +262,8 @@ def _in_cell(value: float, decimals: int) -> str:
 def fits_chart(label: str, terms: Sequence[str], before: Fit, after: Fit) -> str:
     """Draw coefficients with two standard errors to each side, each term on the scale of its own error before."""
     step = 34.0
-    rows = [
-        (term, (a - b) / e, 2.0 * ae / e)
-        for term, b, e, a, ae in zip(
-            terms, before.coefficients, before.errors, after.coefficients, after.errors, strict=True
-        )
-        if e > 0 and math.isfinite(e) and math.isfinite(a) and math.isfinite(ae)
-    ]
+    sides = zip(terms, before.coefficients, before.errors, after.coefficients, after.errors, strict=True)
+    rows = [(term, (a - b) / e, 2.0 * ae / e) for term, b, e, a, ae in sides if e > 0 and np.isfinite([e, a, ae]).all()]
     limit = min(max(max((abs(a) + error for _, a, error in rows), default=2.0), 3.0), _MOST_ERRORS)
 
     def across(value: float) -> float:
@@ -318,7 +308,9 @@ def bars_chart(label: str, bars: Sequence[Bar], *, most: float | None = None) ->
         if bar.length > 0:
             canvas.boxes([(4.0, y, max(end, 5.0), y + thick)], AFTER)
         if bar.mark is not None:
-            canvas.ring(4.0 + (WIDTH - 8.0) * min(bar.mark / longest, 1.0), y + thick / 2, 4.5)
+            middle = 4.0 + (WIDTH - 8.0) * min(bar.mark / longest, 1.0), y + thick / 2
+            canvas.dots([middle], INK, 4.5)
+            canvas.dots([middle], PAPER, 2.3)
     return canvas.svg(label)
 
 

@@ -45,11 +45,6 @@ class ReportInputs:
     is_draft: bool = False
 
     @property
-    def names(self) -> list[str]:
-        """The quasi-identifiers, in the release's order."""
-        return [column.name for column in self.manifest.columns if column.role == "quasi_identifier"]
-
-    @property
     def losses(self) -> Figures:
         """The figures of the loss: of all records, or in a night that carries others, of its arrivals."""
         return self.manifest.losses.of_grouped

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
-from microagg_core.arrays import Floats, Ints
 from microagg_core.group.metrics.statistics import readable
 from microagg_core.pages.operator.charts import Bar, bars_chart, columns_chart, share_curve
 from microagg_core.pages.operator.inputs import ReportInputs
@@ -42,10 +44,11 @@ def loss_section(inputs: ReportInputs) -> PageSection:
     losses, blocks = inputs.losses, inputs.blocks
     charts = [_against_bound(inputs), _by_column(inputs)]
     worst: PageTable | None = None
-    if blocks is not None and _figures(blocks)[1].any():
-        worst = _worst_table(inputs, blocks)
-        if blocks.num_rows > 1:
-            charts += [_by_block(blocks), _worst_chart(blocks)]
+    if blocks is not None and (ranked := ranked_blocks(blocks))["sse"].any():
+        rows = ranked[:_WORST].to_dict("records")
+        worst = _worst_table(inputs, rows)
+        if len(ranked) > 1:
+            charts += [_by_block(ranked), _worst_chart(rows)]
     folded = [PageTable("Every column", attribute_table(inputs.manifest.losses))]
     if inputs.of_arrivals:
         folded.append(PageTable(f"Every column, {inputs.of_arrivals}", attribute_table(losses)))
@@ -115,15 +118,16 @@ def _by_column(inputs: ReportInputs) -> PageChart | None:
     return PageChart("Loss by column", bars_chart(says, bars), says)
 
 
-def _figures(blocks: pa.Table) -> tuple[Ints, Floats]:
-    return np.asarray(blocks["records"]).astype(np.int64), np.asarray(blocks["sse"]).astype(np.float64)
+def ranked_blocks(blocks: pa.Table) -> pd.DataFrame:
+    """Order blocks by the loss that they make, most first, with their shares of it and of the records."""
+    ranked: pd.DataFrame = blocks.to_pandas().sort_values("sse", ascending=False, kind="stable")
+    return ranked.assign(share=ranked["sse"] / ranked["sse"].sum(), part=ranked["records"] / ranked["records"].sum())
 
 
-def _by_block(blocks: pa.Table) -> PageChart:
-    records, sse = _figures(blocks)
-    order = np.argsort(-sse / np.maximum(records, 1), kind="stable")
-    x = np.concatenate([[0.0], np.cumsum(records[order]) / records.sum()])
-    y = np.concatenate([[0.0], np.cumsum(sse[order]) / sse.sum()])
+def _by_block(ranked: pd.DataFrame) -> PageChart:
+    blocks = ranked.sort_index()
+    blocks = blocks.iloc[np.argsort(-blocks["sse"] / np.maximum(blocks["records"], 1), kind="stable")]
+    x, y = (np.concatenate([[0.0], np.cumsum(blocks[name])]) for name in ("part", "share"))
     at = np.unique(np.linspace(0, len(x) - 1, min(len(x), _POINTS)).astype(int))
     tenth = float(np.interp(0.1, x, y))
     says = f"The tenth of records in the blocks that lose most make {percent_in_words(tenth)} of the loss."
@@ -134,49 +138,32 @@ def _by_block(blocks: pa.Table) -> PageChart:
     table = PageTable("Shares of the loss", [("of the records, those that lose most", "share of the loss"), *rows])
     points = list(zip(x[at].tolist(), y[at].tolist(), strict=True))
     svg = share_curve(says, points, "records, by block, those that lose most first", "share of the loss")
-    return PageChart(f"Loss by block, all {len(records):,}", svg, says, table)
+    return PageChart(f"Loss by block, all {len(blocks):,}", svg, says, table)
 
 
-def worst_blocks(blocks: pa.Table) -> list[int]:
-    """Rows of the table with the blocks that make most of the loss."""
-    rows: list[int] = np.argsort(-_figures(blocks)[1], kind="stable")[:_WORST].tolist()
-    return rows
-
-
-def _worst_chart(blocks: pa.Table) -> PageChart:
-    records, sse = _figures(blocks)
-    rows, numbers, whole = worst_blocks(blocks), np.asarray(blocks["block"]), float(sse.sum())
+def _worst_chart(worst: Sequence[Mapping[Any, Any]]) -> PageChart:
     bars = [
-        Bar(
-            f"block {numbers[row]:,}, {records[row]:,} records",
-            float(sse[row] / whole),
-            percent_in_words(float(sse[row] / whole)),
-            mark=float(records[row] / records.sum()),
-        )
-        for row in rows
+        Bar(f"block {of['block']:,}, {of['records']:,} records", of["share"], percent_in_words(of["share"]), of["part"])
+        for of in worst
     ]
-    share = percent_in_words(float(sse[rows].sum() / whole))
     says = (
-        f"These {len(rows)} make {share} of the loss. A ring is the block’s share of records: where the bar goes "
-        "beyond it, the block loses more than its part."
+        f"These {len(worst)} make {percent_in_words(sum(of['share'] for of in worst))} of the loss. A ring is the "
+        "block’s share of records: where the bar goes beyond it, the block loses more than its part."
     )
-    return PageChart(f"The {len(rows)} blocks that lose most", bars_chart(says, bars), says)
+    return PageChart(f"The {len(worst)} blocks that lose most", bars_chart(says, bars), says)
 
 
-def _worst_table(inputs: ReportInputs, blocks: pa.Table) -> PageTable:
-    records, sse = _figures(blocks)
-    whole, usual = float(sse.sum()), float(sse.sum() / max(records.sum(), 1))
+def _worst_table(inputs: ReportInputs, worst: Sequence[Mapping[Any, Any]]) -> PageTable:
     lines = (*inputs.plan.get("largest", ()), *inputs.plan.get("changed", ()))
     reasons = {line["block"]: line["reason"] for line in lines}
     cells: list[tuple[str, ...]] = [_WORST_HEADER]
-    for row in worst_blocks(blocks):
-        block = blocks.slice(row, 1).to_pylist()[0]
-        number, n, groups, bound = (block[name] for name in ("block", "records", "groups", "lower_bound"))
-        times = float(sse[row] / n / usual)
-        unavoidable = percent_in_words(min(bound / sse[row], 1.0)) if sse[row] and not math.isnan(bound) else NONE
-        why = _why(n, times, inputs.manifest.k, reasons.get(number, ""))
-        share = percent_in_words(float(sse[row] / whole))
-        cells.append((f"{number:,}", f"{n:,}", f"{groups:,}", share, readable(times, 2), unavoidable, why))
+    for of in worst:
+        times = of["share"] / of["part"]
+        is_bounded = of["sse"] and not math.isnan(of["lower_bound"])
+        unavoidable = percent_in_words(min(of["lower_bound"] / of["sse"], 1.0)) if is_bounded else NONE
+        why = _why(of["records"], times, inputs.manifest.k, reasons.get(of["block"], ""))
+        counts = (f"{of[name]:,}" for name in ("block", "records", "groups"))
+        cells.append((*counts, percent_in_words(of["share"]), readable(times, 2), unavoidable, why))
     return PageTable("The blocks that make most of the loss, and why", cells)
 
 
@@ -242,9 +229,8 @@ def _columns(histogram: dict[int, int]) -> list[tuple[str, int]]:
     ([('3', 10), ('4', 0), ('5', 2)], 15)
     """
     low, high = min(histogram), max(histogram)
-    if high - low < _MOST_SIZES:
-        return [(f"{size}", histogram.get(size, 0)) for size in range(low, high + 1)]
-    # Most groups are near the smallest: these one by one, the rest in two steps.
-    near = [(f"{size}", histogram.get(size, 0)) for size in range(low, low + _MOST_SIZES - 2)]
-    border = low + _MOST_SIZES - 2
-    return [*near, (f"{border}+", sum(n for size, n in histogram.items() if size >= border))]
+    # Most groups are near the smallest.
+    border = high + 1 if high - low < _MOST_SIZES else low + _MOST_SIZES - 2
+    near = [(f"{size}", histogram.get(size, 0)) for size in range(low, border)]
+    rest = sum(n for size, n in histogram.items() if size >= border)
+    return [*near, (f"{border}+", rest)] if rest else near

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+UNMEASURED = "Not measured by this run; microagg report SPEC makes the release again, apart, and measures it."
 #: What stands in a column of figures. A run of letters is matched as a whole: tried in all pieces, a name of 40 letters
 #: took a minute.
 _FIGURE: Final = re.compile(r"[-–]?[\d.,e+-]*(?: ?[%a-zA-Z]{1,4}(?![%a-zA-Z]))*(?: ± [\d.,e+-]+(?: %)?)?")

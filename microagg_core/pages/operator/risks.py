@@ -9,7 +9,7 @@ from microagg_core.compare.trial import Expected
 from microagg_core.pages.comparison_report import Expectation
 from microagg_core.pages.operator.charts import Bar, bars_chart, choices_chart
 from microagg_core.pages.operator.inputs import ReportInputs
-from microagg_core.pages.operator.parts import PageChart, PageSection, PageTable
+from microagg_core.pages.operator.parts import UNMEASURED, PageChart, PageSection, PageTable
 from microagg_core.pages.risk_report import (
     asked_records,
     column_table,
@@ -43,8 +43,7 @@ def risk_section(inputs: ReportInputs) -> PageSection:
     """Show sentences, charts with base rates, and all figures of risk."""
     title, risk = "What the release gives away", inputs.risk
     if risk is None:
-        words = "Not measured by this run; microagg report SPEC makes the release again, apart, and measures it."
-        return PageSection("risk", title, (words,))
+        return PageSection("risk", title, (UNMEASURED,))
     return PageSection(
         "risk",
         title,

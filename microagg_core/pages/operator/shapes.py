@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 
@@ -26,10 +26,9 @@ from microagg_core.inspect.portrait.contract import (
 from microagg_core.inspect.portrait.portrait import fewest_records
 from microagg_core.pages.operator.charts import correlation_chart, distribution_chart, fits_chart, pair_chart
 from microagg_core.pages.operator.inputs import ReportInputs
-from microagg_core.pages.operator.parts import PageChart, PageSection, PageTable
+from microagg_core.pages.operator.parts import UNMEASURED, PageChart, PageSection, PageTable
 from microagg_core.pages.words import NONE, capital, percent_in_words
 
-_UNMEASURED = "Not measured by this run; microagg report SPEC makes the release again, apart, and measures it."
 #: Pairs of columns that a table of correlations has, those first that changed most.
 _MOST_PAIRS = 60
 #: Columns whose names a sentence lists.
@@ -55,7 +54,7 @@ def distributions_section(inputs: ReportInputs) -> PageSection | None:
     if portrait is not None and portrait.categories and not portrait.distributions and not portrait.left_out:
         return None
     if portrait is None or not portrait.distributions:
-        return PageSection("distributions", title, (_UNMEASURED, *_left_out(portrait))[-1:])
+        return PageSection("distributions", title, (UNMEASURED, *_left_out(portrait))[-1:])
     ordered = sorted(portrait.distributions, key=lambda column: -moved_share(column))
     return PageSection(
         "distributions",
@@ -100,13 +99,12 @@ def _categories_table(of: CategoryTable) -> PageTable:
     lines = list(zip(of.categories, of.before, of.after, strict=True))
     if of.others:
         lines.append((f"{of.others:,} others" if lines else "all", of.others_before, of.others_after))
-    rows = [(name, *_with_shares((before, after), sums)) for name, before, after in lines]
+    rows = []
+    for name, *counts in lines:
+        pairs = zip(counts, sums, strict=True)
+        cells = ((f"{n:,}", percent_in_words(n / whole if whole else None)) for n, whole in pairs)
+        rows.append((name, *chain.from_iterable(cells)))
     return PageTable(of.column, [("category", "before", "share", "after", "share"), *rows])
-
-
-def _with_shares(counts: Sequence[int], sums: Sequence[int]) -> list[str]:
-    pairs = zip(counts, sums, strict=True)
-    return [word for n, whole in pairs for word in (f"{n:,}", percent_in_words(n / whole if whole else None))]
 
 
 def _bounded_changes(inputs: ReportInputs) -> list[str]:
@@ -115,6 +113,7 @@ def _bounded_changes(inputs: ReportInputs) -> list[str]:
     With survey weights they may be more: S counts records, and what has most weight in a group may be rare in it.
     """
     figures, words = inputs.losses, []
+    coarser = (figures.coarser or {}).keys()
     is_weighted = any(column.role == "weight" for column in inputs.manifest.columns)
     for of in inputs.portrait.categories if inputs.portrait else ():
         own = (figures.attributes or {}).get(of.column)
@@ -122,11 +121,7 @@ def _bounded_changes(inputs: ReportInputs) -> list[str]:
             continue
         if own.generalized:  # whoever got a parent does not count as changed
             continue
-        if (
-            not (figures.coarser or {})
-            .keys()
-            .isdisjoint(f"attributes.{of.column}.{n}" for n in ("l_sse", "mismatches"))
-        ):
+        if not coarser.isdisjoint(f"attributes.{of.column}.{name}" for name in ("l_sse", "mismatches")):
             continue
         n = sum(of.after) + of.others_after
         chance, changed = own.l_sse / 100 * of.variation * n, own.mismatches / 100 * n
@@ -204,7 +199,7 @@ def _counted(of: Counted, records: int, fewest: int) -> tuple[str, str]:
 def _quantiles_table(summaries: Sequence[Summary]) -> PageTable | None:
     rows: list[tuple[str, ...]] = []
     for summary in summaries:
-        rows.append((f"{summary.column}, before", *(_quantile(of) for of in summary.before)))
+        rows.append((f"{summary.column}, before", *map(_quantile, summary.before)))
         rows.append((f"{summary.column}, after", *(_quantile(Quantile(of)) for of in summary.after)))
     head = ("column", *(f"{percent} %" for percent in PERCENTS))
     return PageTable("Quantiles", [head, *rows]) if rows else None
@@ -248,7 +243,7 @@ def pairs_section(inputs: ReportInputs) -> PageSection | None:
 
 
 def _pair(pair: Pair) -> PageChart:
-    shown = sum(sum(row) for row in pair.before)
+    shown = sum(map(sum, pair.before))
     carried = sum(mean.records for mean in pair.means)
     on_cells = sum(mean.records for mean in pair.means if _lies_in_cell(pair, mean.x, mean.y))
     share = percent_in_words(on_cells / carried) if carried else NONE
@@ -323,13 +318,9 @@ def _matrix(title: str, matrix: Floats, limit: float) -> PageChart:
 
 def regressions_section(inputs: ReportInputs) -> PageSection:
     title, portrait = "Analyses, before and after", inputs.portrait
-    if portrait is None:
-        return PageSection("analyses", title, (_UNMEASURED,))
-    if not portrait.regressions:
-        words = (
-            'The spec names none. With analyses: ["income ~ age + education"] this page compares their coefficients.'
-        )
-        return PageSection("analyses", title, (words,))
+    none = 'The spec names none. With analyses: ["income ~ age + education"] this page compares their coefficients.'
+    if portrait is None or not portrait.regressions:
+        return PageSection("analyses", title, (UNMEASURED if portrait is None else none,))
     return PageSection(
         "analyses",
         title,

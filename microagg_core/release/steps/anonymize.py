@@ -6,6 +6,7 @@ The released rows leave as slices for the files they belong to; block by block, 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -91,10 +92,14 @@ def anonymize_partition(work: Work) -> int:
     numbers, first = np.unique(rows.block, return_index=True)
     for number, start, end in zip(numbers.tolist(), first, [*first[1:], len(rows.block)], strict=True):
         ticks, missing = [values[start:end] for values in rows.ticks], rows.missing[start:end]
-        protect, mend = demands.of_block(start, end) if demands else (None, None)
         of_units = UnitRows(rows.blocks.unit_rows(number) or 1, once)
         units[start:end] = _units_of(rows.records[start:end], of_units.n)
-        outcome = run_block(spec, planned.encoding, steady, ticks, missing, number, protect, mend=mend, units=of_units)
+        made = partial(run_block, spec, planned.encoding, steady, ticks, missing, number)
+        if of_units.n > 1:
+            outcome = made(units=demands.of_units(start, end, of_units, spec) if demands else of_units)
+        else:
+            protect, mend = demands.of_block(start, end) if demands else (None, None)
+            outcome = made(protect, mend=mend)
         work.kernel_seconds += outcome.seconds
         groups.append(outcome.labels + n_groups)
         representatives.append(outcome.representatives)

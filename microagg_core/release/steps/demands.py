@@ -7,16 +7,19 @@ counts those of the files again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.blocks.masking import Mend, Protect
+from microagg_core.arrays import Ints
+from microagg_core.blocks.masking import GroupingRules, Mend, Protect
+from microagg_core.blocks.units import UnitRows, points_of_units
 from microagg_core.data.formats.writing import released_format
 from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.errors import DataError
+from microagg_core.group.points import Points
 from microagg_core.inspect.demand import Demand, Protection
 from microagg_core.inspect.distributions import Distribution, distinct_values, distributions_in, table_of
 from microagg_core.inspect.protect.groups import BlockDemands, block_demands, mended_groups, protected_groups
@@ -31,6 +34,8 @@ DISTRIBUTIONS = Output[tuple[Distribution | None, ...]](
     lambda data: distributions_in(read_slice(data)),
     "arrows",
 )
+#: So many ways of putting rows of units side by side are tried where the most alike cannot hold a demand.
+_ARRANGEMENTS = 50
 #: What helps where a block cannot hold a demand.
 _FEWER_BLOCKS = "block by fewer columns, or raise blocks.max_records where one blocking key has several blocks"
 
@@ -74,6 +79,37 @@ class PartitionDemands:
             wholes.append(used[j] if used else None)
             codes.append(demand.codes(released, wholes[-1]))
         return cls(block_demands(demands, codes, wholes, weights), context.schema.weight)
+
+    def of_units(self, start: int, end: int, units: UnitRows, spec: GroupingRules) -> UnitRows:
+        """Have the groups of the block of units of several rows hold the demands, in each position of their rows."""
+        demands = self.whole.taken(np.arange(start, end))
+
+        def protect(rows: Points, labels: Ints) -> Ints:
+            asked, positions = self._arranged(demands, labels % units.n, units.n)
+            points, groups = points_of_units(rows, units.n, units.once, positions), labels[:: units.n] // units.n
+            if asked.demands:
+                groups = protected_groups(points, groups, spec.k, asked, spec.effort, spec.seed)[1]
+            else:
+                groups = mended_groups(points, groups, spec.k, asked)
+            return np.repeat(groups, units.n) * units.n + positions
+
+        return replace(units, protect=protect)
+
+    def _arranged(self, demands: BlockDemands, positions: Ints, size: int) -> tuple[BlockDemands, Ints]:
+        """Find positions of rows within units in which the demands can be held: the given ones, or others by chance."""
+        units, draw, column = np.arange(len(positions)) // size, np.random.default_rng(0), ""
+        for _ in range(_ARRANGEMENTS):
+            of_positions = demands.side_by_side(np.argsort(units * size + positions).reshape(-1, size))
+            of_positions.refuse_dominated(self.weight, f"{_FEWER_BLOCKS}, or trim the weight")
+            impossible = of_positions.impossible()
+            if impossible is None:
+                return of_positions, positions
+            column = impossible.column
+            positions = np.argsort(draw.random((len(positions) // size, size)), axis=1).ravel()
+        raise DataError(
+            f"protect.{column}: the rows of units of {size} rows that can stand for each other do not hold "
+            f"this in a block, so that no groups of these units can; demand less, {_FEWER_BLOCKS}"
+        )
 
     def of_block(self, start: int, end: int) -> tuple[Protect | None, Mend | None]:
         """Have the groups of the block with these rows hold the demands: made so, or mended for the rule of weights."""

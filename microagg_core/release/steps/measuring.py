@@ -101,12 +101,14 @@ def measure_release(
     released = moments_of_released(files.arrivals, len(kinds))
     moments = list(zip(came, released, strict=True))
     weighed = files.arrivals.by_key.get(Weights().key) if planned.context.schema.weight is not None else None
-    proved, fewest = proved_figures(statistics, blocks), fewest_records(spec.k)
-    figures = published_figures(statistics, n_groups, kinds, moments, proved, fewest, weighed)
+    # What must not tell of k units must not tell of all of their rows.
+    unit_rows = planned.outline.unit_rows
+    k, proved, fewest = spec.k * unit_rows, proved_figures(statistics, blocks), fewest_records(spec.k) * unit_rows
+    figures = published_figures(statistics, n_groups, kinds, moments, proved, fewest, weighed, unit_rows)
     portrait, troubles = _portrait(planned, files, carried, statistics)
     if carried is None or not carried.rows:
-        figures = with_summaries(figures, portrait, spec.k, fewest)
-        figures = with_categories(figures, kinds, moments, spec.k, fewest)
+        figures = with_summaries(figures, portrait, k, fewest)
+        figures = with_categories(figures, kinds, moments, k, fewest)
     portrait = replace(portrait, categories=tuple(category_tables(kinds, moments, fewest)))
     joined = _joined_zeros(blocks, spec.k, asks_more=needs_protection(planned.context))
     return Measured(of_file(figures), risk, blocks, portrait, (*troubles, *joined))

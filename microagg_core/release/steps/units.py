@@ -1,4 +1,4 @@
-"""Units: one record each, or the run stops.
+"""Units of one record each: a run stops where one has several and the spec does not say so.
 
 What names a unit is hashed to 128 bits under a secret of the run, so that repeated units are found without the
 identifiers themselves going anywhere. Digests are written in the order of their first byte, in runs of bounded size; a
@@ -285,15 +285,17 @@ def _cure_of_spelling(names: tuple[str, ...]) -> str:
 
 def repeated_units(spec: ReleaseSpec, names: tuple[str, ...], count: int) -> str:
     """Explain that so many records have a unit with another record."""
+    several = f"unit: {{id: [{', '.join(names)}], rows: several}}"
     if spec.unit == "row":
         return (
             f"identifier {_quoted(names)} repeats in {count} records, so a row is not a person or firm of its own: "
-            "name the unit's columns under unit; or, if it does not identify, give it the role drop, but then k counts "
-            "rows, and who has several may be alone in a group"
+            f"write {several} if rows with one value belong together, as those of a household or a patient; name the "
+            "columns that tell persons or firms apart under unit; or, if it does not identify, give it the role drop, "
+            "but then k counts rows, and who has several may be alone in a group"
         )
     return (
-        f"unit {_quoted(names)} repeats in {count} records: this version releases one record a unit and counts no unit "
-        f"twice; aggregate the input to one record a unit first; or, if their ids differ in {_SPELLING_IS}, "
+        f"unit {_quoted(names)} repeats in {count} records: write {several} if they belong together, as those of a "
+        f"household or a patient, so that k units share all of them; or, if their ids differ in {_SPELLING_IS}, "
         f"{_cure_of_spelling(names)}"
     )
 
@@ -309,7 +311,7 @@ def coarser_columns(spec: ReleaseSpec, sketches: Sequence[Sketch]) -> tuple[str,
         told = (
             f"unit {_quoted(unit)}: {in_percent(shared)} of the records share their {name!r} with others, "
             f"{rows:.1f} records each on average; if {name!r} alone names a person or firm, k counts something "
-            "smaller: name it alone, with one record each"
+            f"smaller: write unit: {{id: [{name}], rows: several}}"
         )
         if shared >= _MOSTLY_REPEATS:
             raise DataError(f"{told}; if it does not, list {name} under acknowledge.part_of_unit")

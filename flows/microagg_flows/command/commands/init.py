@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from microagg_flows.command.call import EndpointOption, JsonOption, command, storage_options
+from microagg_flows.command.call import EndpointOption, JsonOption, command, echo_json, storage_options
 
 
 @command("init", recorded=False)
@@ -41,7 +40,7 @@ def init(
     text = starter_of(profile, data, output, accept)
     output.write_text(text, encoding="utf-8")
     if as_json:
-        typer.echo(json.dumps({"spec": str(output), **profile.document()}, indent=1))
+        echo_json({"spec": str(output), **profile.document()})
         return
     typer.echo("\n".join(profile_lines(profile)))
     advice = "read every proposed role" if accept else "give every column a role"
@@ -58,7 +57,7 @@ def schema(
     from microagg_core.release.manifest import manifest_schema
     from microagg_core.spec.json_schema import spec_schema
 
-    typer.echo(json.dumps(manifest_schema() if manifest else spec_schema(), indent=1))
+    echo_json(manifest_schema() if manifest else spec_schema())
 
 
 @command("algorithms", recorded=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +9,15 @@ from typing import Annotated, Any
 import typer
 
 from microagg_core.errors import SpecError
-from microagg_flows.command.call import EndpointOption, JsonOption, command, listed, storage_options
+from microagg_flows.command.call import (
+    EndpointOption,
+    JsonOption,
+    command,
+    echo_json,
+    listed,
+    storage_options,
+    write_file,
+)
 from microagg_flows.process import scratch
 
 ReleaseArgument = Annotated[
@@ -99,7 +106,7 @@ def sign(
         url = sign_at(release, storage_options(endpoint), secret, report.sha256)
     if as_json:
         document = {"signature": url, "manifest_sha256": report.sha256, "public_key": secret.public.line()}
-        typer.echo(json.dumps(document, indent=1))
+        echo_json(document)
     else:
         typer.echo(f"signed {report.id} {report.revision} with the key {secret.public.name}: {url}")
 
@@ -120,22 +127,17 @@ def keys(
     key = SecretKey.new()
     secret, public = (name.with_name(f"{name.name}.{ending}") for ending in ("key", "pub"))
     for path, data, rights in ((secret, key.to_bytes(password), 0o600), (public, key.public.to_bytes(), 0o644)):
-        _write_new(path, data, rights)
+        try:
+            write_file(path, data, rights, os.O_EXCL)
+        except FileExistsError:
+            raise SpecError(
+                f"{path} exists already; choose another name, as who lost a key cannot sign with it again"
+            ) from None
+        except OSError as error:
+            raise SpecError(f"{path} cannot be written ({error.strerror}); choose another place") from None
     typer.echo(
         f"wrote {secret} (keep it secret) and {public}\nreceivers: microagg verify URL --public-key {key.public.line()}"
     )
-
-
-def _write_new(path: Path, data: bytes, rights: int) -> None:
-    try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, rights), "wb") as file:  # noqa: PTH123 - a descriptor
-            file.write(data)
-    except FileExistsError:
-        raise SpecError(
-            f"{path} exists already; choose another name, as who lost a key cannot sign with it again"
-        ) from None
-    except OSError as error:
-        raise SpecError(f"{path} cannot be written ({error.strerror}); choose another place") from None
 
 
 def _by_column(option: str, text: str, number: type[int] | type[float]) -> dict[str, Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from microagg_core.errors import SpecError
-from microagg_flows.command.call import Group, JsonOption, QuietOption, SetOption, SpecArgument, command
+from microagg_flows.command.call import Group, JsonOption, QuietOption, SetOption, SpecArgument, command, echo_json
 from microagg_flows.interrupts import INTERRUPTED
 from microagg_flows.process import claim_limits, scratch
 
@@ -32,7 +31,7 @@ def status(record: RunRecord, spec: SpecArgument, settings: SetOption = None, as
     ledger = ledger_of(record.about(load_spec(spec, settings or ())))
     state = status_of(ledger)
     if as_json:
-        typer.echo(json.dumps(to_plain(state) if state else None, indent=1))
+        echo_json(to_plain(state) if state else None)
     elif state is None:
         typer.echo(f"the series {ledger.series} has no night yet in {ledger.store}")
     else:
@@ -55,7 +54,7 @@ def verify(record: RunRecord, spec: SpecArgument, settings: SetOption = None, as
     code = exit_code_of(checks)
     if as_json:
         document = {"series": ledger.series, "checks": [to_plain(check) for check in checks], "passed": not code}
-        typer.echo(json.dumps(document, indent=1))
+        echo_json(document)
     elif checks:
         show_checks(checks)
     else:
@@ -90,7 +89,7 @@ def rebuild(
     with scratch():
         rebuilt = rebuild_ledger(loaded, inputs, record.progress)
     if as_json:
-        typer.echo(json.dumps(to_plain(rebuilt), indent=1))
+        echo_json(to_plain(rebuilt))
     else:
         moved = f", {rebuilt.moved} objects moved to damaged" if rebuilt.moved else ""
         typer.echo(f"{rebuilt.kept} nights were sound, {rebuilt.again} were made again{moved}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from microagg_core.errors import GateError, SpecError
+from microagg_core.store.urls import is_local, local_path
 from microagg_flows.command.call import (
     EndpointOption,
     IdOption,
@@ -20,14 +20,26 @@ from microagg_flows.command.call import (
     QuietOption,
     SetOption,
     command,
+    echo_json,
     listed,
     storage_options,
+    write_file,
 )
-from microagg_flows.process import scratch
+from microagg_flows.process import claim_limits, scratch
 
 if TYPE_CHECKING:
+    from microagg_core.compare.grid import Grid
     from microagg_core.series.attack.report import Attack
     from microagg_flows.record import RunRecord
+    from microagg_flows.releasing import Order
+
+#: Endings of names by which it is known what is compared; of data, those besides what formats have.
+_SPEC_ENDINGS = (".yaml", ".yml")
+#: A spec has these keys, and a text of data is no mapping with them.
+_SPEC_KEYS = frozenset({"roles", "input"})
+_MOST_BYTES = 2_000_000
+#: What files with risk figures may be, where they are not there yet: read by whoever asked.
+_FOR_ITS_OWNER = 0o600
 
 
 @command("attack", recorded=False)
@@ -59,7 +71,7 @@ def attack(
     if solved is not None:
         _write_solved(outcome, solved)
     if as_json:
-        typer.echo(json.dumps(to_plain(report), indent=1))
+        echo_json(to_plain(report))
     else:
         show_attack(report)
     if not report.is_safe:
@@ -80,34 +92,7 @@ def _write_solved(outcome: Attack, path: Path) -> None:
         for row, values in zip(rows.tolist(), solved.tolist(), strict=True):
             writer.writerow((number, row + 1, *values))
     with explaining(str(path), "writing"):
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text.getvalue())
-
-
-QuasiIdentifiersOption = Annotated[
-    str, typer.Option("--quasi-identifiers", help="Of a file: columns, separated by commas; default: all with a mean.")
-]
-KsOption = Annotated[
-    str,
-    typer.Option(
-        "--k", help="Values of k, separated by commas; default: of a file 3,5,10, of a spec its own and neighbours."
-    ),
-]
-RefineOption = Annotated[
-    str | None, typer.Option("--refine", help="Of a spec: off, fast, thorough, separated by commas; default: all.")
-]
-SeedsOption = Annotated[
-    int | None, typer.Option(min=1, max=100, help="Of a spec: seeds that are tried of what draws; default: 3.")
-]
-RecordsOption = Annotated[
-    int | None,
-    typer.Option(help="Of a spec: records up to which all are grouped, and else about as many; default: 30,000."),
-]
-PictureOption = Annotated[
-    Path | None,
-    typer.Option("--plot", help="Also draw loss against k, or of a spec risk against loss, here (.png, .svg, .pdf)."),
-]
+        write_file(path, text.getvalue().encode(), 0o600, os.O_EXCL)
 
 
 @command("compare")
@@ -119,20 +104,40 @@ def compare(
             help="A release spec; or a Parquet, CSV or Arrow file (path, URL or glob).", metavar="release.yaml|DATA"
         ),
     ],
-    quasi_identifiers: QuasiIdentifiersOption = "",
-    k: KsOption = "",
+    quasi_identifiers: Annotated[
+        str,
+        typer.Option("--quasi-identifiers", help="Of a file: columns, separated by commas; default: all with a mean."),
+    ] = "",
+    k: Annotated[
+        str,
+        typer.Option(
+            "--k", help="Values of k, separated by commas; default: of a file 3,5,10, of a spec its own and neighbours."
+        ),
+    ] = "",
     algorithms: Annotated[
         str, typer.Option("--algorithms", help="Algorithms, separated by commas; default: all that suit.")
     ] = "",
     seed: Annotated[int | None, typer.Option(min=0, help="Of a file: for algorithms that draw; default: 0.")] = None,
-    refine: RefineOption = None,
-    seeds: SeedsOption = None,
-    records: RecordsOption = None,
+    refine: Annotated[
+        str | None, typer.Option("--refine", help="Of a spec: off, fast, thorough, separated by commas; default: all.")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, max=100, help="Of a spec: seeds that are tried of what draws; default: 3.")
+    ] = None,
+    records: Annotated[
+        int | None,
+        typer.Option(help="Of a spec: records up to which all are grouped, and else about as many; default: 30,000."),
+    ] = None,
     release_id: IdOption = None,
     settings: SetOption = None,
     as_json: JsonOption = False,
     table: Annotated[Path | None, typer.Option("--table", "--csv", help="Also write the table as CSV here.")] = None,
-    plot: PictureOption = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot", help="Also draw loss against k, or of a spec risk against loss, here (.png, .svg, .pdf)."
+        ),
+    ] = None,
     page: Annotated[Path | None, typer.Option("--html", help="Of a spec: also write a page with all of it.")] = None,
     quiet: QuietOption = False,
 ) -> None:
@@ -141,22 +146,116 @@ def compare(
     Of a spec: blocks, missing values, scale, refinement and rounding are those of the release; of a large file blocks
     are drawn. Loss, risk, sizes and time are for the operator alone, and nothing is released.
     """
-    from microagg_core.compare.grid import Grid
-    from microagg_flows.command.comparing import compare_file, compare_spec, is_spec
-    from microagg_flows.releasing import Order
-
     if is_spec(data):
+        from microagg_flows.releasing import Order
+
         of_file = {"--quasi-identifiers": quasi_identifiers or None, "--seed": seed}
         _refuse_options(of_file, data, "a release spec, which says that itself")
-        ks = _whole_numbers(k) if k else []
-        budget = {name: value for name, value in (("seeds", seeds), ("records", records)) if value is not None}
-        grid = Grid(tuple(ks), tuple(listed(algorithms)), tuple(listed(refine or "")), **budget)
-        compare_spec(Order(data, release_id, settings=tuple(settings or ())), grid, as_json, table, plot, page, record)
+        grid = _grid(k, listed(algorithms), listed(refine or ""), seeds=seeds, records=records)
+        order = Order(data, release_id, settings=tuple(settings or ()))
+        _compare_release(order, grid, as_json, table, plot, page, record)
         return
     of_spec = {"--refine": refine, "--seeds": seeds, "--records": records, "--id": release_id, "--set": settings}
     _refuse_options({**of_spec, "--html": page}, data, "a file of data; the option is for a release.yaml")
-    columns, ks = listed(quasi_identifiers), _whole_numbers(k or "3,5,10")
-    compare_file(data, columns, ks, listed(algorithms), seed or 0, as_json, table, plot, quiet)
+    ks = _whole_numbers(k or "3,5,10")
+    _compare_file(data, listed(quasi_identifiers), ks, listed(algorithms), seed or 0, as_json, table, plot, quiet)
+
+
+def _grid(k: str, algorithms: list[str], refine: list[str], **budget: int | None) -> Grid:
+    from microagg_core.compare.grid import Grid
+
+    said = {name: value for name, value in budget.items() if value is not None}
+    return Grid(tuple(_whole_numbers(k) if k else ()), tuple(algorithms), tuple(refine), **said)
+
+
+def _compare_file(
+    data: str,
+    quasi_identifiers: list[str],
+    ks: list[int],
+    algorithms: list[str],
+    seed: int,
+    as_json: bool,
+    table: Path | None,
+    plot: Path | None,
+    quiet: bool,
+) -> None:
+    """Compare algorithms on a bare file, and show and write what was asked for."""
+    import pandas as pd
+
+    from microagg_core.compare import bare_file
+    from microagg_core.pages.plots import check_ending, plot_losses
+    from microagg_flows.command.terminal import show_comparison
+    from microagg_flows.progress import terminal_progress
+
+    if plot is not None:
+        check_ending(plot)
+    columns = bare_file.read_columns(data, quasi_identifiers)
+    comparison = bare_file.compare(columns, ks, algorithms, seed, terminal_progress(quiet or as_json).say)
+    if as_json:
+        echo_json(comparison.document())
+    else:
+        show_comparison(comparison)
+    if table is not None:
+        _write(table, pd.DataFrame(comparison.document()["outcomes"]).to_csv(index=False, lineterminator="\n"))
+    if plot is not None:
+        plot_losses(comparison, plot)
+
+
+def _compare_release(
+    order: Order, grid: Grid, as_json: bool, table: Path | None, plot: Path | None, page: Path | None, record: RunRecord
+) -> None:
+    """Compare what a spec's release would come to; only their owner may read the files, as what they say is private."""
+    from microagg_core.pages.comparison_report import comparison_csv, comparison_document, comparison_page
+    from microagg_core.pages.plots import check_ending, risk_picture
+    from microagg_flows.aside import compare_release
+    from microagg_flows.command.terminal import show_release_comparison
+
+    if plot is not None:
+        check_ending(plot)
+    claim_limits()
+    with scratch():
+        settled, comparison = compare_release(order, grid, record.progress)
+    record.about(settled)
+    if as_json:
+        echo_json(comparison_document(comparison))
+    else:
+        show_release_comparison(comparison)
+    if table is not None:
+        _write(table, comparison_csv(comparison), _FOR_ITS_OWNER)
+    if plot is not None:
+        _write(plot, risk_picture(comparison, plot.suffix[1:].lower()), _FOR_ITS_OWNER)
+    if page is not None:
+        _write(page, comparison_page(comparison, settled.name), _FOR_ITS_OWNER)
+
+
+def is_spec(name: str) -> bool:
+    """Tell the name of a release spec from that of data.
+
+    >>> is_spec("night/release.yaml"), is_spec("people.csv.gz"), is_spec("s3://in/part-*")
+    (True, False, False)
+    """
+    from microagg_core.data.formats.options import compression_of
+    from microagg_core.data.formats.reading import format_of
+
+    lower = name.lower()
+    if lower.endswith(_SPEC_ENDINGS):
+        return True
+    is_data = format_of(lower) is not None or compression_of(lower) is not None
+    if is_data or any(sign in name for sign in "*?[") or not is_local(name):
+        return False
+    return _reads_as_spec(Path(local_path(name)))
+
+
+def _reads_as_spec(path: Path) -> bool:
+    from microagg_core.spec.marked_yaml import parse
+
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+        tree = parse(data.decode("utf-8-sig"))[0] if len(data) <= _MOST_BYTES else None
+    except (OSError, UnicodeDecodeError):
+        return False
+    return tree is not None and isinstance(tree.value, dict) and not _SPEC_KEYS.isdisjoint(tree.children)
 
 
 def _refuse_options(options: Mapping[str, object], data: str, what: str) -> None:
@@ -170,3 +269,11 @@ def _whole_numbers(text: str) -> list[int]:
     if not all(word.isdecimal() and len(word) < 19 for word in listed(text)) or not listed(text):
         raise SpecError(f"--k: must be whole numbers separated by commas (got {text!r})")
     return [int(word) for word in listed(text)]
+
+
+def _write(path: Path, data: str | bytes, rights: int = 0o666) -> None:
+    from microagg_core.store.failures import explaining
+
+    with explaining(str(path), "writing"):
+        write_file(path, data.encode() if isinstance(data, str) else data, rights)
+    typer.echo(f"wrote {path}", err=True)

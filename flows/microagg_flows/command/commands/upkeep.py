@@ -31,8 +31,14 @@ def warm(
     quiet: QuietOption = False,
 ) -> None:
     """Compile the kernels and keep them, once for this machine: for images, and before the first release."""
+    from microagg_core.group.algorithms import algorithms as known
+    from microagg_core.group.costs import EFFORTS
+
     names = algorithms or ["mdav"]
-    _refuse_unknown(names, refine)
+    if unknown := [name for name in names if name not in known()]:
+        raise SpecError(f"--algorithm: there is no {unknown[0]!r}; 'microagg algorithms' lists them")
+    if refine not in ("off", *EFFORTS):
+        raise SpecError(f"--refine: must be off, {' or '.join(EFFORTS)} (got {refine!r})")
     if into is not None:
         os.environ["MICROAGG_CACHE_DIR"] = str(into)
     from microagg_core.compiling import all_parts, compile_parts, missing_parts, needed_parts
@@ -52,17 +58,6 @@ def warm(
             raise StorageError(troubles[-1])
     already, folder = "" if parts else " already", folder or code_folders().read[0]
     typer.echo(f"kernels are compiled{already}, once for this machine: {folder}")
-
-
-def _refuse_unknown(names: list[str], refine: str) -> None:
-    from microagg_core.group.algorithms import algorithms
-    from microagg_core.group.costs import EFFORTS
-
-    unknown = [name for name in names if name not in algorithms()]
-    if unknown:
-        raise SpecError(f"--algorithm: there is no {unknown[0]!r}; 'microagg algorithms' lists them")
-    if refine not in ("off", *EFFORTS):
-        raise SpecError(f"--refine: must be off, {' or '.join(EFFORTS)} (got {refine!r})")
 
 
 @command("clean", "interrupted; what was removed is gone, and the same command removes the rest", recorded=False)
