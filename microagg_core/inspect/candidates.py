@@ -81,6 +81,15 @@ class Candidates:
             hit[rows], weights[rows] = near(values[rows], own[rows])
         return np.where(hit, self._sizes[own] / weights, 0.0), np.where(hit, 1.0 / weights, 0.0)
 
+    def squares(self, values: Floats) -> Floats:
+        """Compute the squared distance of each record, by what is known of it, from each combination."""
+        values, points = self._by_level(values, is_released=False), self._points
+        costs = np.zeros(points.shape[1]) if self._costs is None else self._costs
+        total = np.zeros((len(values), len(points)))
+        for known, released, cost in zip(values.T[:, :, None], points.T, costs, strict=True):
+            total += cost * (known != released) if cost else (known - released) ** 2
+        return total
+
     def _by_level(self, codes: Floats, *, is_released: bool) -> Floats:
         """Write codes below parents as a column for each level on which one is released: the parent on that level.
 

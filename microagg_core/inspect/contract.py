@@ -154,6 +154,7 @@ class ReleasedFile:
             asking=asking_share(promise.risk, promise.rows, len(promise.kinds)),
             seed=promise.seed,
             grouped=self.combinations,
+            units=self.units if UNIT in self.origins.column_names else None,
         )
 
 

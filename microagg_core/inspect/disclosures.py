@@ -31,6 +31,8 @@ class Disclosure:
     is_rank: bool = False
     #: The share of records for which a column that has nothing to do with them would do as much.
     by_chance: float = 0.0
+    #: Whether one record of each unit was looked at, where units have several.
+    of_units: bool = False
 
     def is_acknowledged(self, names: Iterable[str]) -> bool:
         """Ask for all of its columns: one more column is another thing."""
@@ -38,7 +40,8 @@ class Disclosure:
 
     def sentence(self) -> str:
         """Say what is disclosed, without advice."""
-        return f"{_columns(self.columns)} {_SENTENCES[self.what](self)}"
+        words = f"{_columns(self.columns)} {_SENTENCES[self.what](self)}"
+        return words.replace(" records", " units") if self.of_units else words
 
     def refusal(self) -> str:
         """Say what is disclosed, and what to do."""

@@ -23,7 +23,6 @@ from microagg_core.data.tables.ordering import as_key, combinations
 from microagg_core.data.trees import CodedTree
 from microagg_core.inspect.candidates import Candidates
 from microagg_core.inspect.distributions import Distribution, GroupValues, codes_of
-from microagg_core.inspect.kanonymity import units_of_groups
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.spec.release import RiskEffort
 
@@ -51,11 +50,59 @@ class ConfidentialValues:
 
 
 @dataclass(frozen=True)
-class ValuesShown:
-    """Values of a confidential column that combinations show."""
+class Cells:
+    """Rows among which the values of one hide: those of its combination, in units of the same profile.
 
-    #: How many distinct values each has.
+    The profile of a unit is all combinations that are released of its rows. Where each unit has one row, cells are
+    combinations.
+    """
+
+    of_rows: Ints
+    #: Of each cell, its combination, rows and units; each of these has equally many rows in it.
+    groups: Ints
+    rows: Ints
+    units: Ints
+
+    @classmethod
+    def of(cls, groups: Ints, units: Ints) -> Cells:
+        unit = np.unique(units, return_inverse=True)[1]
+        profiles = np.zeros(int(unit.max(initial=-1)) + 1, dtype=np.uint64)
+        np.add.at(profiles, unit, mix_words(groups.astype(np.uint64) + np.uint64(1)))  # 0 is mixed to 0
+        whole = np.unique(profiles, return_inverse=True)[1][unit]
+        keys = whole * (int(groups.max(initial=-1)) + 1) + groups
+        _, first, of_rows, rows = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+        of_units = np.unique(of_rows * len(profiles) + unit) // max(len(profiles), 1)
+        return cls(of_rows, groups[first], rows, np.bincount(of_units))
+
+    def distinct_of_units(self, distinct: Ints, codes: Ints, units: Ints) -> Ints:
+        """Count the values of each cell, those of a unit together; one where some value is that of all its units.
+
+        Of ``distinct`` values there may be more. Units without any count no more than records without one.
+        """
+        values = distinct.copy()
+        several = np.flatnonzero((self.rows > self.units)[self.of_rows] & (codes > 0))
+        order = several[np.lexsort((codes[several], units[several], self.of_rows[several]))]
+        cell, unit, code = self.of_rows[order], units[order], codes[order]
+        is_unit = (np.diff(cell, prepend=-1) != 0) | (np.diff(unit, prepend=-1) != 0)
+        is_value = is_unit | (np.diff(code, prepend=-1) != 0)
+        valued = np.bincount(cell[is_unit], minlength=len(values))
+        if len(order):
+            together = np.add.reduceat(mix_words(code.astype(np.uint64)), np.flatnonzero(is_unit))
+            sets = np.unique(np.column_stack([cell[is_unit].astype(np.uint64), together]), axis=0)[:, 0]
+            there = valued > 0
+            values[there] = np.minimum(values, np.bincount(sets.astype(np.int64), minlength=len(values)))[there]
+        shared, n_units = np.unique(np.column_stack([cell, code])[is_value], axis=0, return_counts=True)
+        values[shared[n_units == valued[shared[:, 0]], 0]] = 1
+        return values
+
+
+@dataclass(frozen=True)
+class ValuesShown:
+    """Values of a confidential column that cells show."""
+
+    #: How many distinct values each has; and how many a reader tells apart who knows which rows are of one unit.
     distinct: Ints
+    of_units: Ints
     #: The largest distance of one from the whole release; None where the column has too many values.
     distance: float | None
 
@@ -101,11 +148,19 @@ class Exposure:
     costs: Floats | None = None
     #: And the parents of codes that may be released, by quasi-identifier; empty: there are none.
     trees: tuple[CodedTree | None, ...] = ()
+    #: The unit of each row, where units have several; None where they have one, and of survivors.
+    units: Ints | None = None
 
     @cached_property
     def sizes(self) -> Ints:
-        """Units of each combination."""
-        return units_of_groups(self.groups)
+        """Rows of each combination."""
+        return np.bincount(self.groups)
+
+    @cached_property
+    def cells(self) -> Cells:
+        if self.units is None:
+            return Cells(self.groups, np.arange(len(self.sizes)), self.sizes, self.sizes)
+        return Cells.of(self.groups, self.units)
 
     @cached_property
     def n_labels(self) -> int:
@@ -117,13 +172,15 @@ class Exposure:
 
     @cached_property
     def shown(self) -> dict[str, ValuesShown]:
-        """Find the values that combinations show, by confidential column."""
-        shown = {}
+        """Find the values that cells show, by confidential column."""
+        shown, cells = {}, self.cells
         for column in self.confidential:
-            values, distance = GroupValues.of(column.codes, self.groups, self.sizes), None
-            if column.distribution is not None and len(self.sizes):
+            values, distance = GroupValues.of(column.codes, cells.of_rows, cells.rows), None
+            if column.distribution is not None and len(cells.rows):
                 distance = float(column.distribution.distances_of(values).max())
-            shown[column.name] = ValuesShown(values.distinct, distance)
+            distinct = values.distinct
+            of_units = distinct if self.units is None else cells.distinct_of_units(distinct, column.codes, self.units)
+            shown[column.name] = ValuesShown(distinct, of_units, distance)
         return shown
 
     @cached_property
@@ -139,13 +196,17 @@ class Exposure:
         """The place of each asked record's combination among :meth:`candidates`."""
         return self._sought[1]
 
-    def candidates(self, attributes: Sequence[int]) -> Candidates:
-        """Find those whom somebody may take for who is asked, if he knows these quasi-identifiers."""
+    def candidates(self, attributes: Sequence[int], sizes: Ints | None = None) -> Candidates:
+        """Find those whom somebody may take for who is asked, if he knows these quasi-identifiers.
+
+        ``sizes`` are of all combinations; without them they are counted in rows.
+        """
         sought, columns = self._sought[0], list(attributes)
         means, missing = self.means[sought][:, columns], self.missing[sought][:, columns]
         costs = None if self.costs is None else self.costs[columns]
         trees = [self.trees[j] for j in columns] if self.trees else ()
-        return Candidates(means, missing, self.labels[sought], self.sizes[sought], costs, trees)
+        sizes = self.sizes if sizes is None else sizes
+        return Candidates(means, missing, self.labels[sought], sizes[sought], costs, trees)
 
     @cached_property
     def all_candidates(self) -> Candidates:
@@ -167,6 +228,7 @@ def expose(
     asking: float = 1.0,
     seed: int = 0,
     grouped: tuple[Ints, Ints] | None = None,
+    units: Ints | None = None,
 ) -> Exposure:
     """Look at a released table.
 
@@ -179,6 +241,7 @@ def expose(
         origins: row by row, the quasi-identifiers of the input; None where they are not at hand.
         asking: the share of records of which linkage and intervals are asked.
         grouped: the combination of each row and the first row of each, where they are known.
+        units: the unit of each row, where units have several; all rows of a unit are asked, or none.
     """
     encoding = encoding.of_values
     names = tuple(kind.name for kind in encoding.kinds)
@@ -190,10 +253,13 @@ def expose(
     values = tuple(_confidential(table, name, distribution) for name, distribution in confidential.items())
     nobody, costs = AskedRecords.nobody(len(names)), encoding.costs
     trees = tuple(kind.tree for kind in encoding.kinds)
-    exposure = Exposure(names, groups, labels, means, missing, values, nobody, seed=seed, costs=costs, trees=trees)
+    exposure = Exposure(
+        names, groups, labels, means, missing, values, nobody, seed=seed, costs=costs, trees=trees, units=units
+    )
     if origins is None:
         return exposure
-    rows = np.flatnonzero(is_asked(records, asking, seed)) if asking < 1.0 else np.arange(len(records))
+    drawn = records if units is None else units
+    rows = np.flatnonzero(is_asked(drawn, asking, seed)) if asking < 1.0 else np.arange(len(records))
     asked = _asked(encoding, offsets[groups[rows]], rows, records[rows], origins)
     hashes = tuple(hash_rows([as_key(one_array(column))], len(records), seed=j) for j, column in enumerate(origins))
     return replace(exposure, asked=asked, originals=hashes)

@@ -8,8 +8,8 @@ the end, a second pass over all parts counts just those suspects (:class:`Recoun
 Nulls are values like any other, and floating-point numbers count as equal when their bits are. What counters carry
 holds values of records, so it travels as rows do, and never in a message.
 
-k is about units. In this version a unit has one row in a release, since repeated ones are refused, so units are counted
-as rows. Where units of several rows are taken, the two functions that count them are what changes.
+k is about units. A release does not tell which rows are a unit's, so rows are counted here; where units have several,
+whoever knows them hands over one row of those of a unit that are equal.
 """
 
 from __future__ import annotations
@@ -18,13 +18,11 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from microagg_core.arrays import Ints
 from microagg_core.data.tables.hashing import one_array
-from microagg_core.data.tables.ordering import Runs, no_two_are_equal, runs_of
+from microagg_core.data.tables.ordering import no_two_are_equal, runs_of
 
 _COUNT = "n"
 _META = b"microagg.counter"
@@ -32,16 +30,6 @@ _META = b"microagg.counter"
 _GATHER_ROWS = 2**20
 #: Combinations that lie in several parts and are held together: 100 MB, of some columns of numbers and short texts.
 MOST_SPREAD = 1_000_000
-
-
-def units_of_groups(groups: Ints) -> Ints:
-    """Count the units behind each group of rows, 0, 1, ..."""
-    return np.bincount(groups)
-
-
-def units_of_runs(runs: Runs) -> Ints:
-    """Count the units behind each run of equal rows."""
-    return runs.lengths
 
 
 def _names(columns: Sequence[str]) -> list[str]:
@@ -67,7 +55,7 @@ def _counted(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     arrays = [_values(table.column(name)) for name in columns]
     runs = runs_of(arrays, table.num_rows)
     shown = runs.one_of_each(arrays)
-    counts = pa.table([*map(_bits, shown), pa.array(units_of_runs(runs))], names=[*_names(columns), _COUNT])
+    counts = pa.table([*map(_bits, shown), pa.array(runs.lengths)], names=[*_names(columns), _COUNT])
     return counts if no_two_are_equal(shown, counts.num_rows) else _summed([counts], columns)
 
 

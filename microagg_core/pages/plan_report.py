@@ -205,7 +205,7 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
     is_changed = (strata.n_keys[stratum] > 1) | np.isin(stratum, list(plan.trees)) | (strata.pattern[stratum] != 0)
     changed = np.flatnonzero(is_changed)
     weighed = ", or one with more than half of their weight" if spec.roles.weight else ""
-    few = f"fewer than k={spec.k} {'records' if spec.several is None else 'units'}{weighed}"
+    few = f"fewer than k={spec.k} {'units' if several else 'records'}{weighed}"
     return PlanReport(
         records=survey.arrivals,
         withheld=strata.suppressed_rows,

@@ -32,7 +32,7 @@ def risk_sentences(figures: Mapping[str, Any], most: int | None = None) -> list[
     >>> risk_sentences({"inference": {"diagnosis": certain}})
     ["for 31.6 % of records the value of 'diagnosis' can be inferred with certainty (by chance 4.2 %)"]
     """
-    findings = [*_inferred(figures), *_linked(figures), *_near(figures), *_alone(figures)]
+    findings = [*_units(figures), *_inferred(figures), *_linked(figures), *_near(figures), *_alone(figures)]
     chosen = sorted(findings, key=lambda one: (not one.leading, -one.excess))[:most]
     return [one.words for one in sorted(chosen, key=lambda one: -one.excess)]
 
@@ -71,12 +71,32 @@ def share_of(part: float | None, records: str = "records") -> str:
     return f"no {records[:-1]}" if part == 0 else f"{percent_in_words(part)} of {records}"
 
 
+def unit_words(figures: Mapping[str, Any]) -> str:
+    """Say how often a unit of several records is found; nothing where units have one, or none is asked."""
+    units = figures.get("units") or {}
+    if not units.get("asked"):
+        return ""
+    return (
+        f"who knows all records of a unit picks the right unit for {percent_in_words(units['by_all_rows'])} of units "
+        f"(by chance {percent_in_words(units['by_chance'])})"
+    )
+
+
+def _units(figures: Mapping[str, Any]) -> Iterator[Finding]:
+    units, words = figures.get("units") or {}, unit_words(figures)
+    if words:
+        one, largest = percent_in_words(units["by_one_row"]), percent_in_words(units["largest_chance"])
+        words += f", and who knows one record for {one}; none with a chance above {largest}"
+        yield Finding(_above(units["by_all_rows"], units["by_chance"]), words)
+
+
 def _inferred(figures: Mapping[str, Any]) -> Iterator[Finding]:
     columns = figures.get("inference") or {}
+    who = " by who knows all records of the unit" if figures.get("units") else ""
     excess = {name: _above(one["records_certain"], one["by_chance"]) for name, one in columns.items()}
     worst = max(excess, key=lambda name: excess[name], default=None)
     for name, one in columns.items():
-        words = f"for {share_of(one['records_certain'])} the value of {name!r} can be inferred with certainty"
+        words = f"for {share_of(one['records_certain'])} the value of {name!r} can be inferred with certainty{who}"
         if one["records_certain"] or one["by_chance"]:
             words += f" (by chance {percent_in_words(one['by_chance'])})"
         yield Finding(excess[name], words, name == worst)
@@ -158,6 +178,18 @@ def intruder_table(figures: Mapping[str, Any]) -> Rows:
         for one in intruders
     ]
     return [("who knows", "right group", "right record"), *rows]
+
+
+def unit_table(figures: Mapping[str, Any]) -> Rows:
+    """List how often the right unit is found, and a value of it follows, where units have several records."""
+    units = figures.get("units") or {}
+    rows = []
+    if units.get("asked"):
+        known = ("by_one_row", "by_all_rows", "by_chance", "largest_chance")
+        names = ("by one record", "by all records", "by chance", "greatest chance")
+        rows = [(name, percent_in_words(units[figure])) for name, figure in zip(names, known, strict=True)]
+    rows += [(f"a value of {name!r} follows", percent_in_words(of)) for name, of in units.get("certain", {}).items()]
+    return [("unit is found", "units"), *rows]
 
 
 def column_table(figures: Mapping[str, Any]) -> Rows:

@@ -146,6 +146,42 @@ def test_inference_is_counted_group_by_group(seed: int) -> None:
     assert sizes == set(risk["sizes"]["histogram"])
 
 
+def households(seed: int) -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
+    """Persons of few kinds, so that many are equally near, as they came and masked; and whose they are."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.choice([1, 2, 3, 4], 60, p=[0.2, 0.5, 0.2, 0.1])
+    units = rng.permutation(np.repeat(np.arange(60), sizes))
+    n = len(units)
+    before = pd.DataFrame({"age": rng.integers(0, 6, n).astype(float), "job": rng.choice(["a", "b", "c"], n)})
+    before["town"] = rng.integers(0, 2, 60)[units]
+    before["ill"] = rng.choice(["flu", "no", None], n, p=[0.3, 0.6, 0.1])
+    after = before.assign(age=3.0 * (before["age"] // 3), job=before["job"].where(before["age"] > 3, "a"))
+    return before, after, units
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_units_of_several_rows_are_found_as_by_trying_all_orders_of_all_units(seed: int) -> None:
+    before, after, units = households(seed)
+    exposure = replace(exposure_of(before, after, ["age", "job"], ["town"], ["ill"]), units=units)
+    assert exposure.costs is not None
+    scale, cost = before["age"].std(ddof=0), float(exposure.costs[1])
+
+    def square(known: naive_risk.Row, released: naive_risk.Row) -> float:
+        return ((known.age - released.age) / scale) ** 2 + cost * (known.job != released.job)
+
+    found = naive_risk.units_found(before, after, units, square)
+    figures = figures_of([exposure], ["age", "job"])
+    risk = figures["units"]
+    assert (risk["by_one_row"], risk["by_all_rows"]) == pytest.approx(np.mean(found, axis=0), rel=1e-5)
+    assert 0 < risk["by_one_row"] < risk["by_all_rows"] < risk["largest_chance"] <= 1
+    cells = naive_risk.values_of_units(after, units, "ill")
+    certain = {unit for (_, whose, distinct) in cells for unit in whose if distinct <= 1}
+    assert risk["certain"] == {"ill": pytest.approx(len(certain) / 60, rel=1e-5)} and 0 < len(certain) < 60
+    for least, few in figures["inference"]["ill"]["fewer_than"].items():
+        counted = sum(rows for rows, _, distinct in cells if distinct < int(least)) / len(after)
+        assert few["records"] == pytest.approx(counted, rel=1e-5)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_who_stands_alone_is_counted(seed: int) -> None:
     before, after, names = tables(seed)
@@ -236,8 +272,7 @@ def test_a_file_without_a_row_tells_nothing() -> None:
     """A night of a series in which nobody of a range of atoms is released has such a file."""
     nobody = np.zeros(0, dtype=np.int64)
     column = ConfidentialValues("score", nobody, None)
-    empty = SimpleNamespace(
-        confidential=(column,), shown={"score": SimpleNamespace(distinct=nobody, distance=None)}, sizes=nobody
-    )
+    shown, cells = SimpleNamespace(of_units=nobody, distance=None), SimpleNamespace(rows=nobody, units=nobody)
+    empty = SimpleNamespace(confidential=(column,), shown={"score": shown}, cells=cells)
     (noted,) = Inference().measure(cast(Any, empty))
     assert (sum(noted.groups), sum(noted.records), noted.chance) == (0, 0, 0.0)

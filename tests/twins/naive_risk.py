@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
+from itertools import permutations
 from math import comb
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -96,3 +98,71 @@ def certain_by_chance(groups: dict[Hashable, list[Hashable]]) -> float:
         some = sum(comb(count + none, size) - comb(none, size) for count in counts.values())
         expected += size * Fraction(some + comb(none, size), comb(n, size))
     return float(expected / n)
+
+
+Row: TypeAlias = Any
+
+
+def units_found(
+    before: pd.DataFrame, after: pd.DataFrame, units: np.ndarray, square: Callable[[Row, Row], float]
+) -> list[tuple[float, float]]:
+    """The chances that each unit is picked by one of its rows, on average, and by all of them.
+
+    Who knows a row takes any unit of any nearest combination; who knows all takes any of the nearest units that have as
+    many, whichever rows stand for which.
+    """
+    came, shown = (list(table.itertuples(index=False)) for table in (before, after))
+    rows_of = {unit: np.flatnonzero(units == unit).tolist() for unit in np.unique(units).tolist()}
+    town = {unit: shown[rows[0]].town for unit, rows in rows_of.items()}
+    found = []
+    for unit, rows in rows_of.items():
+        neighbours = [other for other in rows_of if town[other] == town[unit]]
+        by_one = []
+        for i in rows:
+            having = {(shown[j].age, shown[j].job, other): j for other in neighbours for j in rows_of[other]}
+            near = _nearest({key: square(came[i], shown[j]) for key, j in having.items()})
+            by_one.append(((shown[i].age, shown[i].job, unit) in near) / len(near))
+        far = {
+            other: min(
+                sum(square(came[i], shown[j]) for i, j in zip(rows, order, strict=True))
+                for order in permutations(rows_of[other])
+            )
+            for other in neighbours
+            if len(rows_of[other]) == len(rows)
+        }
+        near_units = _nearest(far)
+        found.append((sum(by_one) / len(by_one), (unit in near_units) / len(near_units)))
+    return found
+
+
+def _nearest(squares: dict[Any, float]) -> list[Any]:
+    return [key for key, square in squares.items() if square <= min(squares.values()) + 1e-7]
+
+
+def values_of_units(after: pd.DataFrame, units: np.ndarray, column: str) -> list[tuple[int, list[int], int]]:
+    """Of each combination in units of one profile: its rows, whose they are, and how many values a reader tells apart.
+
+    These are distinct values, or sets of a unit's values where they are fewer; one where all units have some value.
+    """
+    rows = list(after.itertuples(index=False))
+    profiles: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for unit in np.unique(units).tolist():
+        own = np.flatnonzero(units == unit).tolist()
+        profiles[tuple(sorted((rows[i].town, rows[i].age, rows[i].job) for i in own))].append(unit)
+    cells = []
+    for profile, whose in profiles.items():
+        for combination in set(profile):
+            values = [
+                sorted(
+                    getattr(rows[i], column)
+                    for i in np.flatnonzero(units == unit).tolist()
+                    if (rows[i].town, rows[i].age, rows[i].job) == combination and not pd.isna(getattr(rows[i], column))
+                )
+                for unit in whose
+            ]
+            valued = [own for own in values if own]
+            distinct = min(len(set().union(*valued)), len({tuple(own) for own in valued}))
+            if valued and set.intersection(*map(set, valued)):
+                distinct = 1
+            cells.append((profile.count(combination) * len(whose), whose, distinct))
+    return cells

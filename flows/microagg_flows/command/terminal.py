@@ -18,7 +18,15 @@ from microagg_core.inspect.check import Check
 from microagg_core.pages import comparison_report
 from microagg_core.pages.plan_report import BlockLine, PlanReport, forecast_rows, forecast_stages, loss_rows
 from microagg_core.pages.release_report import attribute_table, summary_rows
-from microagg_core.pages.risk_report import FIVE, column_table, headline, intruder_table, near_table, risk_sentences
+from microagg_core.pages.risk_report import (
+    FIVE,
+    column_table,
+    headline,
+    intruder_table,
+    near_table,
+    risk_sentences,
+    unit_table,
+)
 from microagg_core.pages.words import duration
 from microagg_core.release.sizing.forecast import Forecast
 from microagg_core.release.verify import VerifyReport
@@ -67,7 +75,7 @@ def show_risk(figures: dict[str, Any]) -> None:
     sizes = figures["sizes"]
     if sizes["groups"]:
         print(f"\n{sizes['groups']:,} groups of {sizes['smallest']:,} to {sizes['largest']:,} records")
-    for rows in (column_table(figures), intruder_table(figures), near_table(figures)):
+    for rows in (unit_table(figures), column_table(figures), intruder_table(figures), near_table(figures)):
         if len(rows) > 1:
             print("\n" + aligned(rows))
 
@@ -125,7 +133,8 @@ def show_expectation(expectation: comparison_report.Expectation) -> None:
 def _label_rows(report: PlanReport) -> list[tuple[str, str]]:
     if not report.listing_labels:
         return []
-    told = f"{report.listing_labels:,} of {report.labels:,} tell that a key with fewer than k records is there"
+    what = "units" if report.units else "records"
+    told = f"{report.listing_labels:,} of {report.labels:,} tell that a key with fewer than k {what} is there"
     return [("labels", f"{told}; blocks.labels: parent or star do not")]
 
 

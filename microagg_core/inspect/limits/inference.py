@@ -15,7 +15,7 @@ class CertainValues(Limit):
         return {demand.column: demand.inference for demand in protection.columns if demand.inference is not None}
 
     def show(self, exposure: Exposure, column: str) -> float:
-        return int(exposure.sizes[exposure.shown[column].distinct <= 1].sum())
+        return int(exposure.cells.rows[exposure.shown[column].distinct <= 1].sum())
 
     def holds(self, figure: float, limit: float) -> bool:
         return figure <= limit

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from microagg_core.arrays import Floats, Ints
 from microagg_core.group.metrics.statistics import significant
 from microagg_core.inspect.contract import RiskMeasure, share
-from microagg_core.inspect.exposure import ConfidentialValues, Exposure, ValuesShown
+from microagg_core.inspect.exposure import Cells, ConfidentialValues, Exposure, ValuesShown
 from microagg_core.plain import PlainInts
 
 #: Distinct values of a group up to which groups are told apart.
@@ -86,23 +86,25 @@ class Inference(RiskMeasure[tuple[ColumnInference, ...]]):
 
     def measure(self, exposure: Exposure) -> tuple[ColumnInference, ...]:
         shown = exposure.shown
-        return tuple(_of_column(column, shown[column.name], exposure.sizes) for column in exposure.confidential)
+        return tuple(_of_column(column, shown[column.name], exposure.cells) for column in exposure.confidential)
 
     def figures(self, total: tuple[ColumnInference, ...], names: tuple[str, ...]) -> dict[str, Any]:
         return {column.name: _figures(column) for column in total}
 
     def of_labels(self, exposure: Exposure) -> Mapping[str, NDArray[Any]]:
         """Records of which the value is certain; columns by their number in the file."""
-        certain = (np.where(shown.distinct <= 1, exposure.sizes, 0) for shown in exposure.shown.values())
-        return {f"certain_{j}": exposure.sum_by_label(sizes) for j, sizes in enumerate(certain)}
+        certain, cells = (shown.of_units <= 1 for shown in exposure.shown.values()), exposure.cells
+        rows = (np.bincount(cells.groups, cells.rows * of, len(exposure.sizes)) for of in certain)
+        return {f"certain_{j}": exposure.sum_by_label(of.astype(np.int64)) for j, of in enumerate(rows)}
 
 
-def _of_column(column: ConfidentialValues, shown: ValuesShown, sizes: Ints) -> ColumnInference:
-    distribution, distinct = column.distribution, np.minimum(shown.distinct, FEW_VALUES + 1)
-    groups, records = (np.bincount(distinct, of, FEW_VALUES + 2).astype(np.int64) for of in (None, sizes))
+def _of_column(column: ConfidentialValues, shown: ValuesShown, cells: Cells) -> ColumnInference:
+    distribution, distinct = column.distribution, np.minimum(shown.of_units, FEW_VALUES + 1)
+    groups, records = (np.bincount(distinct, of, FEW_VALUES + 2).astype(np.int64) for of in (None, cells.rows))
     counts = np.bincount(column.codes, minlength=1) if distribution is None else distribution.counts
-    different, n_groups = np.unique(sizes, return_counts=True)
-    chance = float(np.sum(chance_of_one_value(counts, different) * different * n_groups))
+    # As if each unit had one row in its cell.
+    different, place = np.unique(cells.units, return_inverse=True)
+    chance = float(np.sum(chance_of_one_value(counts, different) * np.bincount(place, cells.rows)))
     commonest = int(counts[1:].max(initial=0)) / max(int(counts[1:].sum()), 1)
     return ColumnInference(column.name, groups, records, chance, commonest, shown.distance)
 

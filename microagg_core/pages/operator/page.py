@@ -21,7 +21,7 @@ from microagg_core.pages.operator.shapes import (
 )
 from microagg_core.pages.plan_report import NightPlan
 from microagg_core.pages.release_report import compared_rows
-from microagg_core.pages.risk_report import asked_records, risk_sentences
+from microagg_core.pages.risk_report import asked_records, risk_sentences, unit_words
 from microagg_core.pages.words import NONE, capital, duration, percent_in_words, size_in_words
 from microagg_core.release.pages.document import page_template
 
@@ -66,6 +66,8 @@ def verdict(inputs: ReportInputs) -> str:
 
 def _risk(inputs: ReportInputs) -> str:
     linkage = (inputs.risk or {}).get("linkage") or {}
+    if words := unit_words(inputs.risk or {}):
+        return words
     if not linkage.get("asked"):
         return "risk of linkage not measured"
     right = percent_in_words(linkage["expected_correct"])
@@ -116,16 +118,16 @@ def _stands(inputs: ReportInputs) -> str:
 def _may(inputs: ReportInputs) -> Iterable[str]:
     k, n = inputs.manifest.k, len(remarks(inputs))
     who = "records" if inputs.manifest.unit == "row" else "units, people or firms"
-    found, least = "found every combination of", f"with at least k = {k} {who}"
-    if inputs.manifest.several:
-        found, least = (
-            "found every unit’s number of rows, and all that these have of",
-            f"shared by at least k = {k} units",
-        )
-    gate = (
-        f"The gate lets it pass: its {len(inputs.checks)} checks {found} quasi-identifiers, "
-        f"replaced by {_stands(inputs)} of groups, and blocking values {least}; other values are as they came."
+    found = (
+        f"every combination of quasi-identifiers, replaced by {_stands(inputs)} of groups, and blocking values with at "
+        f"least k = {k} {who}"
     )
+    if inputs.manifest.several:
+        found = (
+            "all that is released of a unit, its number of records with their quasi-identifiers, replaced by "
+            f"{_stands(inputs)} of groups, and blocking values, shared by at least k = {k} units"
+        )
+    gate = f"The gate lets it pass: its {len(inputs.checks)} checks found {found}; other values are as they came."
     if not all(check["passed"] for check in inputs.checks):
         gate = "No: a check of the gate failed."
     elif not inputs.checks:

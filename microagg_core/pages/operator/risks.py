@@ -18,6 +18,7 @@ from microagg_core.pages.risk_report import (
     near_table,
     risk_sentences,
     share_of,
+    unit_table,
 )
 from microagg_core.pages.words import capital, percent_in_words
 
@@ -27,6 +28,11 @@ _OF_ARRIVALS = (
     "Who picks which record, what lies near and who stood alone before is of tonight’s arrivals, among themselves: of "
     "the others only what was released is kept. Certain values are of all records; chance, commonest value and "
     "distance are found file by file."
+)
+_OF_UNITS = (
+    "Which records are of one unit is taken to be plain to him, by whatever is released as it came. The right unit is "
+    "found by its nearest records, among units of as many. A value is certain where all units have it that share all "
+    "that is released of a unit."
 )
 _NO_OTHER_K = (
     "Not looked at by this run; microagg report SPEC groups some blocks for other k, and shows what they would lose."
@@ -45,6 +51,7 @@ def risk_section(inputs: ReportInputs) -> PageSection:
         [_alone(risk), _links(risk), _certain(risk)],
         folded=[
             PageTable("Who finds what", intruder_table(risk)),
+            PageTable("Who finds which unit", unit_table(risk)),
             PageTable("Confidential columns", column_table(risk)),
             PageTable("How near released values lie", near_table(risk)),
         ],
@@ -52,6 +59,7 @@ def risk_section(inputs: ReportInputs) -> PageSection:
             "A ring is what chance alone gives: who guesses within the label, or groups of the same sizes drawn from "
             "all records. What lies far beyond its ring comes from the data. An intruder is taken to know blocking "
             "values and which values are missing.",
+            *([_OF_UNITS] if risk.get("units") else ()),
             *([_OF_ARRIVALS] if asked_records(risk) == "arrivals" else ()),
         ),
     )

@@ -281,6 +281,7 @@ def withheld_words(manifest: Manifest) -> str:
     if manifest.suppressed == 0:
         return ""
     if manifest.suppressed is None:
+        what = "units, or records of some," if manifest.several else what
         return f"Whether {what} of the source are withheld, and how many, is not told: it could tell of single ones."
     if isinstance(manifest.suppressed, int):
         return f"{manifest.suppressed:,} records of the source are withheld."

@@ -539,7 +539,8 @@ def _disclosures(context: Context, gathered: Gathered | None, parts: list[dict[s
     if gathered is None:
         return ()
     text_bytes = np.sum([p["text_bytes"] for p in parts], axis=0)
-    return disclosures_of(context, gathered, text_bytes, sum(p["looked_at"] for p in parts))
+    found = disclosures_of(context, gathered, text_bytes, sum(p["looked_at"] for p in parts))
+    return found if context.spec.several is None else tuple(replace(case, of_units=True) for case in found)
 
 
 def disclosures_of(context: Context, gathered: Gathered, text_bytes: Ints, n_records: int) -> tuple[Disclosure, ...]:
