@@ -118,7 +118,7 @@ def survey(release: Release) -> str:
     nights.refuse_overlaps(release)
     arrivals = f", {combined.arrivals} of them arrivals" if release.has(MARKS) else ""
     survivors = f", {said}" if (said := release.tonight.in_words()) else ""
-    keys = "blocking keys" if spec.several is None else "keys of blocking values and rows of a unit"
+    keys = "keys of blocking values and rows of a unit" if spec.has_whole_units else "blocking keys"
     return f"{combined.rows} records in {n_parts} parts{arrivals}{survivors}, {sum(r.rows for r in counted)} {keys}"
 
 

@@ -11,9 +11,12 @@ that is too small are looked at one by one.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.group.metrics.moments import MOST_OF_WEIGHT
@@ -21,35 +24,59 @@ from microagg_core.group.metrics.moments import MOST_OF_WEIGHT
 
 @dataclass(frozen=True)
 class Sizes:
-    """Records of keys or strata; and their survey weight in all, and that of the heaviest record: 0 without weights."""
+    """Records of keys or strata, and what else is known of them."""
 
     rows: Ints
+    #: Survey weight in all, and that of the heaviest record: 0 without weights.
     weight: Floats
     heaviest: Floats
+    #: Units whose first record is there, and all units of the key that has most of them: of a unit with records in
+    #: several keys it is not known in which strata it is counted twice. Where each has one record, both are records.
+    firsts: Ints
+    most: Ints
 
     @classmethod
-    def of(cls, rows: Ints, weight: Floats | None = None, heaviest: Floats | None = None) -> Sizes:
+    def of(
+        cls,
+        rows: Ints,
+        weight: Floats | None = None,
+        heaviest: Floats | None = None,
+        firsts: Ints | None = None,
+        most: Ints | None = None,
+    ) -> Sizes:
+        rows = rows.astype(np.int64)
         if weight is None or heaviest is None:
             weight = heaviest = np.zeros(len(rows))
-        return cls(rows.astype(np.int64), weight, heaviest)
+        return cls(rows, weight, heaviest, rows if firsts is None else firsts, rows if most is None else most)
+
+    @property
+    def columns(self) -> tuple[NDArray[Any], ...]:
+        return self.rows, self.weight, self.heaviest, self.firsts, self.most
 
     def __getitem__(self, places: Ints | Bools | slice) -> Sizes:
-        return Sizes(self.rows[places], self.weight[places], self.heaviest[places])
+        return Sizes(*(column[places] for column in self.columns))
 
     def copy(self) -> Sizes:
-        return Sizes(self.rows.copy(), self.weight.copy(), self.heaviest.copy())
+        return Sizes(*(column.copy() for column in self.columns))
 
     def of_strata(self, stratum: Ints, n_strata: int) -> Sizes:
         """Add up keys by the stratum of each."""
-        heaviest = np.zeros(n_strata)
+        heaviest, most = np.zeros(n_strata), np.zeros(n_strata, dtype=np.int64)
         np.maximum.at(heaviest, stratum, self.heaviest)
-        rows, weight = (np.bincount(stratum, weights=of, minlength=n_strata) for of in (self.rows, self.weight))
-        return Sizes(rows.astype(np.int64), weight.astype(np.float64), heaviest)
+        np.maximum.at(most, stratum, self.most)
+        sums = (np.bincount(stratum, weights=of, minlength=n_strata) for of in (self.rows, self.weight, self.firsts))
+        rows, weight, firsts = sums
+        return Sizes(rows.astype(np.int64), weight.astype(np.float64), heaviest, firsts.astype(np.int64), most)
+
+    @property
+    def units(self) -> Ints:
+        """Count units, of those in several keys perhaps too few."""
+        return np.maximum(self.firsts, self.most)
 
     def counting(self, k: int) -> Ints:
-        """Count records; fewer than k where groups cannot hold the rule of weights, as one record has most of it."""
+        """Count units; fewer than k where groups cannot hold the rule of weights, as one record has most of it."""
         dominated = self.heaviest > MOST_OF_WEIGHT * self.weight
-        return np.where(dominated, np.minimum(self.rows, k - 1), self.rows)
+        return np.where(dominated, np.minimum(self.units, k - 1), self.units)
 
     def too_small(self, k: int) -> Bools:
         return np.asarray(self.counting(k) < k)
@@ -113,7 +140,8 @@ def _join_siblings(strata: _Strata, codes: Ints, k: int, depth: int, joined: Int
         mine = slice(bounds[number], bounds[number + 1])
         for first, size, others in _join_smallest(strata.first[mine].tolist(), strata.sizes[mine], k):
             place = int(np.searchsorted(strata.first, first))
-            sizes.rows[place], sizes.weight[place], sizes.heaviest[place] = size
+            for column, value in zip(sizes.columns, size, strict=True):
+                column[place] = value
             depths[place] = depth
             stays[np.searchsorted(strata.first, others)] = False
             joined[others] = first
@@ -134,13 +162,18 @@ def prefix_groups(prefixes: Ints) -> Ints:
     return np.concatenate([[0], np.cumsum(differs)])[: len(prefixes)]
 
 
-#: Records, their weight in all, and that of the heaviest.
-_Size = tuple[int, float, float]
+#: The columns of ``Sizes``, of one key.
+_Size = tuple[int, float, float, int, int]
 
 
 def _counting(size: _Size, k: int) -> int:
-    rows, weight, heaviest = size
-    return min(rows, k - 1) if heaviest > MOST_OF_WEIGHT * weight else rows
+    _, weight, heaviest, firsts, most = size
+    units = max(firsts, most)
+    return min(units, k - 1) if heaviest > MOST_OF_WEIGHT * weight else units
+
+
+def _both(a: _Size, b: _Size) -> _Size:
+    return a[0] + b[0], a[1] + b[1], max(a[2], b[2]), a[3] + b[3], max(a[4], b[4])
 
 
 def _join_smallest(firsts: list[int], sizes: Sizes, k: int) -> list[tuple[int, _Size, list[int]]]:
@@ -148,16 +181,16 @@ def _join_smallest(firsts: list[int], sizes: Sizes, k: int) -> list[tuple[int, _
 
     Of what was joined: its first key, its size, and the first keys of those that it took in.
     """
-    each = zip(sizes.rows.tolist(), sizes.weight.tolist(), sizes.heaviest.tolist(), strict=True)
+    each: Iterator[_Size] = zip(*(column.tolist() for column in sizes.columns), strict=True)
     heap: list[tuple[int, int, list[int], _Size]] = [
         (_counting(size, k), first, [], size) for first, size in zip(firsts, each, strict=True)
     ]
     heapq.heapify(heap)
     while len(heap) > 1 and heap[0][0] < k:
-        _, first, others, (rows, weight, heaviest) = heapq.heappop(heap)
-        _, second, theirs, (more_rows, more_weight, heaviest_there) = heapq.heappop(heap)
+        _, first, others, size = heapq.heappop(heap)
+        _, second, theirs, other = heapq.heappop(heap)
         least, most = min(first, second), max(first, second)
-        both = rows + more_rows, weight + more_weight, max(heaviest, heaviest_there)
+        both = _both(size, other)
         heapq.heappush(heap, (_counting(both, k), least, [*others, *theirs, most], both))
     return [(first, size, others) for _, first, others, size in heap if others]
 

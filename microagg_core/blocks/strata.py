@@ -22,9 +22,10 @@ from microagg_core.data.tables.ordering import distinct_in_order
 from microagg_core.data.trees import CodedTree
 from microagg_core.errors import DataError, InternalError
 
-#: The column in which keys have their numbers of records; and with survey weights, those of their weight in all and of
-#: their heaviest record's.
-ROWS, WEIGHT, HEAVIEST = "rows", "weight", "heaviest"
+#: The column in which keys have their numbers of records; with survey weights, those of their weight in all and of
+#: their heaviest record's; and where a unit may have records in several keys, the numbers of units whose first record
+#: is there, and of all units that have one there.
+ROWS, WEIGHT, HEAVIEST, FIRSTS, UNITS = "rows", "weight", "heaviest", "firsts", "units"
 #: A blocking column in which more records than this share have a value of their own makes no blocks.
 IDENTIFYING = 0.5
 #: A handful of firms may well lie in a place each.
@@ -99,7 +100,8 @@ class StrataRules:
     blanks: bool = False
     #: Of each blocking column, where it has one; empty: none has.
     hierarchies: tuple[Hierarchy | None, ...] = ()
-    #: Whether units have several rows: then a key's pattern is how many its units have, and what is counted is units.
+    #: Whether units of several rows are wholes: then a key's pattern is how many its units have, and what is counted is
+    #: units.
     several: bool = False
 
 
@@ -109,8 +111,9 @@ def plan_strata(
     """Turn counted keys into strata.
 
     The table of keys has columns ``pattern``, ``b0`` .. (blocking values, typed) and ``rows``, one row a key. With
-    survey weights it has ``weight`` and ``heaviest``; a key of whose weight one record has most is as one below k. In
-    a night of a series it has ``waited``; it may have no stratum at all, and its keys wait for ``hold_until`` records.
+    survey weights it has ``weight`` and ``heaviest``; a key of whose weight one record has most is as one below k.
+    Where units have rows in several keys it has ``firsts`` and ``units``, and a key needs k units. In a night of a
+    series it has ``waited``; it may have no stratum at all, and its keys wait for ``hold_until`` records.
     """
     k = rules.k
     blocking = [one_array(c) for name, c in zip(keys.column_names, keys.columns, strict=True) if name.startswith("b")]
@@ -138,7 +141,7 @@ def plan_strata(
     merged_sizes = key_sizes.of_strata(merged, len(depth))
     goes = np.bincount(merged, weights=by_itself | merging, minlength=len(depth)) > 0
     reaches = keep = goes & ~merged_sizes.too_small(k)
-    counted = CountedKeys(codes, pattern, rows, merged[number], depth, number)
+    counted = CountedKeys(codes, pattern, rows, merged[number], depth, number, sizes)
     levels = range(codes.shape[1]) if rules.totals_known == "labels" else range(1)
     if not is_night:
         keep = withhold_enough(counted, reaches, k, levels)
@@ -164,19 +167,18 @@ def plan_strata(
 
 
 def _no_block(rules: StrataRules, sizes: Sizes, n_keys: int) -> DataError:
-    what = "units of equally many rows" if rules.several else "records"
+    what = "units of equally many rows" if rules.several else _counted_in(sizes)
     weighed = " of which none has more than half of the weight" if sizes.weight.any() else ""
     return DataError(
-        f"no block reaches k={rules.k} {what}{weighed} ({int(sizes.rows.sum())} {what} in {n_keys} blocking keys); use "
-        "a smaller k, fewer blocking columns, or undersized: merge"
+        f"no block reaches k={rules.k} {what}{weighed} ({int(sizes.firsts.sum())} {what} in {n_keys} blocking keys); "
+        "use a smaller k, fewer blocking columns, or undersized: merge"
     )
 
 
 def sizes_of(keys: pa.Table) -> Sizes:
-    rows = np.asarray(keys[ROWS])
-    if WEIGHT not in keys.column_names:
-        return Sizes.of(rows)
-    return Sizes.of(rows, np.asarray(keys[WEIGHT]), np.asarray(keys[HEAVIEST]))
+    names = (WEIGHT, HEAVIEST, FIRSTS, UNITS)
+    others = (np.asarray(keys[name]) if name in keys.column_names else None for name in names)
+    return Sizes.of(np.asarray(keys[ROWS]), *others)
 
 
 def _refuse_undersized(sizes: Sizes, rules: StrataRules) -> None:
@@ -184,9 +186,13 @@ def _refuse_undersized(sizes: Sizes, rules: StrataRules) -> None:
     if rules.undersized == "error" and n_undersized:
         weighed = ", or one with more than half of their weight" if sizes.weight.any() else ""
         raise DataError(
-            f"{n_undersized} of {len(sizes.rows)} blocking keys have fewer than k={rules.k} records{weighed} and "
-            "blocks.undersized is 'error'; use merge or suppress, or coarser blocking columns"
+            f"{n_undersized} of {len(sizes.rows)} blocking keys have fewer than k={rules.k} {_counted_in(sizes)}"
+            f"{weighed} and blocks.undersized is 'error'; use merge or suppress, or coarser blocking columns"
         )
+
+
+def _counted_in(sizes: Sizes) -> str:
+    return "units" if (sizes.firsts < sizes.rows).any() else "records"
 
 
 def _patterns(pattern: UInt64s, rows: Ints) -> tuple[tuple[int, int], ...]:

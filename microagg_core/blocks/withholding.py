@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from microagg_core.arrays import Bools, Ints, UInt64s
-from microagg_core.blocks.merging import prefix_groups
+from microagg_core.blocks.merging import Sizes, prefix_groups
 from microagg_core.errors import DataError
 
 #: What is withheld beside the keys below k may be a tenth of the records: beyond it coarser blocks lose less than that.
@@ -37,10 +37,17 @@ class CountedKeys:
     stratum: Ints
     depth: Ints
     blocking: Ints | None = None
+    #: What else is known of the keys; None where each unit has one row.
+    sizes: Sizes | None = None
 
     @cached_property
     def first(self) -> Ints:
         return np.unique(self.stratum, return_index=True)[1]
+
+    def units(self, chosen: Bools, number: Ints, n: int) -> Ints:
+        """Count the units of chosen keys by the number that each key has, of those in several keys perhaps too few."""
+        sizes = Sizes.of(self.rows) if self.sizes is None else self.sizes
+        return sizes[chosen].of_strata(number[chosen], n).units
 
 
 def withhold_enough(keys: CountedKeys, keep: Bools, k: int, levels: Iterable[int]) -> Bools:
@@ -96,13 +103,13 @@ def _lacking(keys: CountedKeys, keep: Bools, rows: Ints, cell: Ints, level: int,
     cell is not the cell's, and a cell that releases nothing of its own tells nothing.
     """
     withheld, n_cells = has & ~keep[keys.stratum], int(cell.max()) + 1
-    n_rows = np.bincount(cell[withheld], weights=keys.rows[withheld], minlength=n_cells)
+    n_units = keys.units(withheld, cell, n_cells)
     n_keys = np.bincount(cell[withheld], minlength=n_cells)
-    too_few = (n_keys > 0) & ((n_rows < k) | (n_keys < 2))
+    too_few = (n_keys > 0) & ((n_units < k) | (n_keys < 2))
     added = np.zeros(len(keep), dtype=np.bool_)
     if too_few.any():
         of_stratum = cell[keys.first]
-        has_enough = np.bincount(keys.stratum, weights=keys.rows * has, minlength=len(keep)) >= k
+        has_enough = keys.units(has, keys.stratum, len(keep)) >= k
         candidates = np.flatnonzero(keep & (keys.depth > level) & has_enough & too_few[of_stratum])
         ordered = candidates[np.lexsort((candidates, rows[candidates], of_stratum[candidates]))]
         added[ordered[np.unique(of_stratum[ordered], return_index=True)[1]]] = True

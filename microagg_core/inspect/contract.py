@@ -63,8 +63,9 @@ class Promise:
     #: Sets of released columns that somebody may know.
     known: tuple[tuple[str, ...], ...] = ()
     seed: int = 0
-    #: Whether units have several rows, of which k share each profile.
+    #: Whether units have several rows; and whether something may tie these, so that k units share each profile.
     several: bool = False
+    rows_tied: bool = True
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -154,7 +155,7 @@ class ReleasedFile:
             asking=asking_share(promise.risk, promise.rows, len(promise.kinds)),
             seed=promise.seed,
             grouped=self.combinations,
-            units=self.units if UNIT in self.origins.column_names else None,
+            units=self.units if UNIT in self.origins.column_names and promise.rows_tied else None,
         )
 
 

@@ -340,7 +340,7 @@ def is_asked(records: Ints, asking: float, seed: int) -> Bools:
     >>> int(is_asked(np.arange(10_000), 0.25, 7).sum())
     2419
     """
-    return np.asarray(_uniform(records, seed, _SAMPLE) < asking, dtype=np.bool_)
+    return np.asarray(uniform(records, seed, _SAMPLE) < asking, dtype=np.bool_)
 
 
 def noise(records: Ints, p: int, seed: int) -> Floats:
@@ -352,11 +352,11 @@ def noise(records: Ints, p: int, seed: int) -> Floats:
     """
     from scipy.special import ndtri
 
-    columns = [ndtri(_uniform(records, seed, _NOISE + j)) for j in range(p)]
+    columns = [ndtri(uniform(records, seed, _NOISE + j)) for j in range(p)]
     return np.column_stack(columns) if columns else np.zeros((len(records), 0))
 
 
-def _uniform(records: Ints, seed: int, word: int) -> Floats:
+def uniform(records: Ints, seed: int, word: int) -> Floats:
     """Draw a number between 0 and 1, neither of them, for each record."""
     start: UInt64s = mix_words(np.array([seed % 2**64, word], dtype=np.uint64))
     words = mix_words(mix_words(records.astype(np.uint64) ^ start[0]) ^ start[1])

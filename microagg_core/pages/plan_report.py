@@ -212,7 +212,7 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
         added=strata.added_rows,
         withheld_words=_withheld_words([kind.name for kind in planned.context.kinds], spec.k, strata),
         units=UnitCounts(survey.units, survey.units - int(strata.units.sum()), survey.left_out, survey.cut_units)
-        if several
+        if spec.has_whole_units
         else None,
         held=strata.held_rows,
         keys=len(strata.key_hashes),
@@ -368,7 +368,7 @@ def plan_warnings(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
         )
     strata = plan.strata
     if strata.suppressed_rows > 0.05 * survey.arrivals:
-        cure = " or lower unit.rows.at_most" if spec.several else ""
+        cure = " or lower unit.rows.at_most" if spec.has_whole_units else ""
         words.append(
             f"{strata.suppressed_rows} records are withheld, more than 5 % of the input; coarsen blocking columns{cure}"
         )

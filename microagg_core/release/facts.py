@@ -134,6 +134,7 @@ def _several(planned: Planned, *, is_later: bool) -> SeveralEntry | None:
         return None
     limit, is_told = spec.several.limit, not is_later and (survey.cut_units == 0 or survey.cut_units >= spec.k)
     return SeveralEntry(
+        shared="combination" if spec.parts_units else "profile",
         per_unit=spec.several.per_unit,
         at_most=limit.at_most if limit else None,
         keep=limit.keep if limit else None,

@@ -202,8 +202,9 @@ class SeveralEntry(_Model):
     """What is promised of units of several rows, which a receiver cannot recount, as no row tells whose it is."""
 
     _said_only = frozenset({"at_most", "keep", "left_out"})
-    #: What k units share: the number of rows of a unit and all combinations that are released of them.
-    shared: Literal["profile"] = "profile"
+    #: What k units share: the number of rows of a unit and all combinations that are released of them; or each
+    #: combination, where nothing in the release tells which rows are of one unit.
+    shared: Literal["profile", "combination"] = "profile"
     #: Quasi-identifiers that are the same in all rows of a unit.
     per_unit: tuple[str, ...] = ()
     #: The most rows of a unit that are released, and which ones; not there where all are.
@@ -314,6 +315,11 @@ class ReleaseFacts(_Model):
         if (self.csv is not None) != (self.format == "csv"):
             raise ValueError("a CSV release has a dialect, and no other has one")
         return self
+
+    @property
+    def has_whole_units(self) -> bool:
+        """Tell whether units have several rows, and k share all of theirs."""
+        return self.several is not None and self.several.shared == "profile"
 
     @property
     def key_columns(self) -> tuple[str, ...]:

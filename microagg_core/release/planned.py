@@ -85,24 +85,26 @@ class Routed:
     #: Of each quasi-identifier the exact ticks, and which of them are missing (n x p).
     ticks: list[Ticks]
     missing: Bools
-    #: The unit of each, by the number of its first record; and by which units are ordered, where they have several.
+    #: The unit of each, by the number of its first record; by which units are ordered, where they have several; and
+    #: whether their rows are grouped together.
     units: Ints
     came: Ints | None
+    as_wholes: bool
 
     @cached_property
     def points(self) -> Floats:
-        """Standardize the quasi-identifiers for cuts; the rows of a unit all have their mean."""
+        """Standardize the quasi-identifiers for cuts; rows of a unit that are grouped together all have their mean."""
         Z = self.encoding.for_cuts(self.encoding.offsets_of(self.ticks), self.missing)
-        first = np.flatnonzero(self.is_first)
+        first = np.flatnonzero(self.counts)
         if len(first) == len(Z):
             return Z
         sizes = np.diff(first, append=len(Z))
         return np.repeat(np.add.reduceat(Z, first) / sizes[:, None], sizes, axis=0)
 
     @property
-    def is_first(self) -> Bools:
-        """Mark the first row of each unit."""
-        return np.asarray(self.units == self.records)
+    def counts(self) -> Bools:
+        """Mark the rows that count in blocks: all, or of units that are wholes the first."""
+        return np.asarray(self.units == self.records) if self.as_wholes else np.ones(len(self.units), dtype=np.bool_)
 
     def released(self) -> Routed:
         """Select the records that are released."""
@@ -111,8 +113,8 @@ class Routed:
             return self
         table, ticks = self.table.filter(pa.array(kept)), [values[kept] for values in self.ticks]
         records, place, stratum = self.records[kept], self.place[kept], self.stratum[kept]
-        units, came = self.units[kept], None if self.came is None else self.came[kept]
-        return Routed(table, records, place, stratum, self.encoding, ticks, self.missing[kept], units, came)
+        missing, units, came = self.missing[kept], self.units[kept], None if self.came is None else self.came[kept]
+        return Routed(table, records, place, stratum, self.encoding, ticks, missing, units, came, self.as_wholes)
 
 
 def route_batch(
@@ -127,7 +129,8 @@ def route_batch(
     hashes = hash_keys(blocking_columns(table, context), batch.shapes(missing), hash_seed)
     place = routes.places_of(hashes) if all_known else routes.find(hashes)
     stratum = np.append(routes.stratum, SUPPRESSED)[place]
-    return Routed(table, batch.records, place, stratum, encoding, ticks, missing, batch.units, batch.came)
+    whose = batch.units, batch.came, batch.sizes is not None
+    return Routed(table, batch.records, place, stratum, encoding, ticks, missing, *whose)
 
 
 def write_plan(run: Run, plan: BlockPlan) -> PlanFile:

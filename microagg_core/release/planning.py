@@ -109,12 +109,12 @@ def strata_of(
         blocks.totals_known,
         spec.missing == "blank",
         hierarchies,
-        spec.several is not None,
+        spec.has_whole_units,
     )
     try:
         return plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold_until)
     except DataError as error:
-        if spec.several is None:
+        if not spec.has_whole_units:
             raise
         raise DataError(f"{error.message}; {_fewer_rows(keys, rules.k)}") from None
 

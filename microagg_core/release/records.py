@@ -28,8 +28,8 @@ from microagg_core.release.step import TableOutput, Work
 #: long enough. Other columns are the series' own.
 MARKS = TableOutput("marks")
 TAKES_PART, WAITED = "takes_part", "waited"
-#: The rows of a part of whole units, in batches of whole units; and for each row, how many rows its unit has, its place
-#: among them, and digests of unit and row.
+#: The rows of a part of whole units, in batches of whole units; and for each row its place among those of its unit,
+#: digests of unit and row, and how many rows its unit has, where these are grouped together.
 TOGETHER, MEMBERS = TableOutput("together"), TableOutput("members")
 SIZE, PLACE = "size", "place"
 #: And the number that the first row of its unit had in the input: in the order of these units are grouped, however the
@@ -71,7 +71,7 @@ class PartBatch:
 
     @cached_property
     def sizes(self) -> Ints | None:
-        """Count the rows of the unit of each row that takes part; None where every unit has one."""
+        """Count the rows of the unit of each row that takes part; None where rows are grouped one by one."""
         return self._of_members(SIZE)
 
     @cached_property
@@ -95,7 +95,7 @@ class PartBatch:
         return missing_pattern(missing) if self.sizes is None else self.sizes.astype(np.uint64)
 
     def _of_members(self, name: str) -> Ints | None:
-        if self.all_members is None:
+        if self.all_members is None or name not in self.all_members.column_names:
             return None
         values = np.asarray(self.all_members[name]).astype(np.int64)
         return values if self.marks is None else values[np.asarray(self.marks[TAKES_PART])]

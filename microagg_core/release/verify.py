@@ -488,11 +488,10 @@ def _unit_checks(manifest: Manifest) -> Iterator[Check]:
     """Look for the gate's count of what units of several rows share, which no file tells."""
     if manifest.several is None:
         return
-    passed = any(check.name == "profiles" and check.passed for check in manifest.checks)
+    wanted, shared = ("profiles", "all rows of each") if manifest.has_whole_units else ("ties", "each combination")
+    passed = any(check.name == wanted and check.passed for check in manifest.checks)
     counted = "was counted before it was published" if passed else "was not counted before it was published"
-    detail = (
-        f"that k={manifest.k} units share all rows of each {counted}; the files cannot tell, as no row names its unit"
-    )
+    detail = f"that k={manifest.k} units share {shared} {counted}; the files cannot tell, as no row names its unit"
     yield Check("units", passed, detail)
 
 

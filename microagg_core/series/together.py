@@ -105,7 +105,9 @@ def put_together(work: Work) -> int:
     first = np.flatnonzero(np.diff(unit, prepend=-1))
     sizes = np.diff(first, append=len(unit))
     place = np.arange(len(unit)) - np.repeat(first, sizes)
-    members = _members(table, np.repeat(sizes, sizes), place)
+    members = _members(table, place)
+    if context.spec.has_whole_units:
+        members = members.append_column(SIZE, pa.array(np.repeat(sizes, sizes)))
     found = BroughtTogether(
         units=len(first),
         rows=came,
@@ -181,12 +183,12 @@ def _within(limit: RowsLimit | None, table: pa.Table, unit: Ints) -> Bools:
     return kept
 
 
-def _members(table: pa.Table, sizes: Ints, place: Ints) -> pa.Table:
+def _members(table: pa.Table, place: Ints) -> pa.Table:
     """Tabulate whose the rows are: a row is told from others of its unit by its own id, or else by its place."""
     by_place = mix_words(place.astype(np.uint64))
     rows = rows_of_units(pairs_of(table, "u"), np.asarray(table[_ROW]) if _ROW in table.column_names else by_place)
     came = table[RECORD].take(pa.array(np.arange(len(place)) - place))
-    return pa.table({SIZE: sizes, PLACE: place, CAME: came, **as_columns(rows, "u")})
+    return pa.table({PLACE: place, CAME: came, **as_columns(rows, "u")})
 
 
 def _n_repeated(members: pa.Table) -> int:
@@ -196,7 +198,8 @@ def _n_repeated(members: pa.Table) -> int:
 def _differing_columns(context: Context, table: pa.Table, first: Ints, sizes: Ints) -> dict[str, int]:
     """Count, by column, the units whose rows have several values of what is to be the same in all of them."""
     schema = context.schema
-    same = {*(column.name for column in schema.blocking), *_several(context).per_unit, schema.weight}
+    blocking = schema.blocking if context.spec.has_whole_units else ()
+    same = {*(column.name for column in blocking), *_several(context).per_unit, schema.weight}
     travelling = dict.fromkeys(schema.travelling)
     counts = {
         name: _differing(pa.array(hash_rows([table[str(j)]], table.num_rows, 0)), first, sizes)

@@ -397,6 +397,16 @@ class ReleaseSpec(Model):
         """Tell of units of several rows; None where each has one."""
         return self.unit if isinstance(self.unit, SeveralRows) else None
 
+    @property
+    def parts_units(self) -> bool:
+        """Tell whether units have several rows that are released one by one, each with those of other units."""
+        return self.several is not None and self.several.rows_tied == "impossible"
+
+    @property
+    def has_whole_units(self) -> bool:
+        """Tell whether units have several rows, and all rows of one are released alike with those of others."""
+        return self.several is not None and not self.parts_units
+
     @field_validator("id")
     @classmethod
     def _not_the_pointer(cls, id_: str) -> str:

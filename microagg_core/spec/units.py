@@ -60,6 +60,11 @@ class SeveralRows(Model):
     per_unit: SomeColumns = Field(
         default=(), description="quasi-identifiers that are the same in all rows of a unit, such as a dwelling's tenure"
     )
+    rows_tied: Literal["possible", "impossible"] = Field(
+        default="possible",
+        description="possible: k units share all of their rows; impossible: rows are released one by one, k units "
+        "behind each combination, and the gate stops what tells which rows are those of a unit",
+    )
 
     @property
     def limit(self) -> RowsLimit | None:
@@ -116,6 +121,8 @@ def _several_problems(parts: Mapping[str, Any], unit: SeveralRows, role: Mapping
             yield ("unit", "per_unit", position), f"{column!r} is not a quasi-identifier"
     if unit.limit and unit.limit.by and unit.limit.by not in role:
         yield ("unit", "rows", "by"), f"{unit.limit.by!r} has no role; name it under roles, be it under drop"
+    if unit.rows_tied == "impossible":
+        yield from _untied_problems(parts, unit, role)
     if parts.get("missing", "error") != "error":
         yield (
             ("missing",),
@@ -140,3 +147,26 @@ def _several_problems(parts: Mapping[str, Any], unit: SeveralRows, role: Mapping
         yield ("series", "leavers"), "must be withhold, where units have several rows; others would part them"
     if series.guarantee == "trace+changes":
         yield ("series", "guarantee"), "must be trace, where units have several rows"
+
+
+def _untied_problems(parts: Mapping[str, Any], unit: SeveralRows, role: Mapping[str, str]) -> Iterator[Problem]:
+    if unit.per_unit:
+        yield ("unit", "per_unit"), "is for units whose rows stay together; take it away, or rows_tied: impossible"
+    if parts.get("protect") is not None:
+        yield ("protect",), "cannot be combined with rows_tied: impossible; take it away, or say rows_tied: possible"
+    if (roles := parts.get("roles")) is not None and roles.weight is not None:
+        yield ("roles", "weight"), "cannot be combined with rows_tied: impossible; give the column another role"
+    for position, known in enumerate(parts.get("known", ())):
+        if own := [name for name in known if role.get(name) == "confidential"]:
+            yield (
+                ("known", position),
+                f"{own[0]!r} is confidential, and with rows_tied: impossible k units are counted for quasi-identifiers "
+                "and blocking columns alone; make it one of these, or leave it out",
+            )
+    series = parts.get("series")
+    if series is not None and series.carries:
+        yield (
+            ("series", "mode"),
+            "must be disjoint with rows_tied: impossible, as rows that come again night after night are tied; take it, "
+            "or rows_tied: possible",
+        )

@@ -120,3 +120,40 @@ def test_what_is_said_of_households_is_true_and_about_households(
     shown = words_of((audit.parent / "report.html").read_text())
     assert f"{n_gone} units withheld or held" in shown and "shared by at least k = 3 units" in shown
     assert "Who knows all records of a unit picks the right unit for" in shown and "The bound is proved" not in shown
+
+
+def test_rows_of_households_one_by_one_are_those_of_k(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MICROAGG_REPORT", "on")
+    came = households()
+    came["town"] = np.random.default_rng(5).choice(["north", "south", "west"], len(came), p=[0.5, 0.48, 0.02])
+    project.write(pa.Table.from_pandas(came, preserve_index=False))
+    meant = {look: ["tag"] for look in ("nearly_unique", "fixes_quasi_identifier", "completes_mean")}
+    unit = {"id": "home", "rows": {"at_most": 4}, "rows_tied": "impossible"}
+    project.write_spec(ROLES, k=K, unit=unit, acknowledge={**meant, "jointly_unique": ["ill", "tag"]})
+    plan = project.call("plan", "release.yaml")
+    assert plan.code == 0 and "by rows of a unit" not in plan.out, plan.err
+    project.release()
+
+    out = project.released().to_pandas()
+    out["home"] = came.set_index("tag")["home"].reindex(out["tag"]).to_numpy()
+    assert len(out) == len(came) - 4 and out.groupby(KEYS)["home"].nunique().min() >= K
+    assert out.groupby(KEYS).size().sum() > out.groupby(KEYS)["home"].nunique().sum(), "no home is twice in a group"
+
+    manifest = project.manifest()
+    assert manifest["several"] == {"shared": "combination", "per_unit": [], "at_most": 4, "keep": "first"}
+    folder = project.output / manifest["id"] / manifest["revision"]
+    page = (folder / "README.md").read_text()
+    for sentence in (
+        "is shared by at least 3 units (k-anonymity, k = 3)",
+        "were put into groups of at least 3 units that are as alike as possible",
+        "they were found to be no more alike than in others that share these combinations",
+        "only the first 4 are in the release",
+        "that no value tells which are of one, nobody can count again",
+    ):
+        assert sentence in page, sentence
+    (report,) = (project.work / "audit").rglob("report.html")
+    published = [path.read_text() for path in folder.iterdir() if path.suffix in (".md", ".html", ".xml", ".json")]
+    for wrong in ("units that fit", "equally many records", "all their records", "shares? all that is released"):
+        assert not any(re.search(wrong, words_of(text)) for text in (*published, report.read_text())), wrong
+    verified = project.call("verify", "release")
+    assert verified.code == 0 and "that k=3 units share each combination was counted before" in verified.out

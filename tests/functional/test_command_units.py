@@ -75,6 +75,7 @@ def roles(**fields: Any) -> dict[str, Any]:
 
 
 NEWEST = {"at_most": 2, "keep": "newest", "by": "since"}
+APART = {"rows_tied": "impossible"}
 NIGHTS = {"mode": "atoms", "leavers": "withhold", "key_file": "series.key"}
 MISTAKES = {
     "unknown field": Mistake(2, "unit.rwo: is not a key the spec knows; did you mean row?", unit(rwo=["person"])),
@@ -124,6 +125,28 @@ MISTAKES = {
         2,
         "roles.quasi_identifiers[0].zeros: separate is for units of one row each",
         roles(quasi_identifiers=[{"name": "age", "zeros": "separate"}, "sex", "tenure"]),
+    ),
+    "rows tied perhaps": Mistake(2, "unit.rows_tied: must be one of possible or", unit(rows_tied="perhaps")),
+    "rows tied by values": Mistake(
+        4,
+        "ties: values of 'income' are more alike in rows of a unit than by chance, and so tell which these are; say "
+        "unit.rows_tied: possible, with",
+        unit(**APART),
+    ),
+    "rows tied per unit": Mistake(2, "unit.per_unit: is for units whose rows stay", unit(**APART, per_unit=["tenure"])),
+    "rows tied by nights": Mistake(
+        2, "series.mode: must be disjoint with rows_tied", {**unit(row=["person"], **APART), "series": NIGHTS}
+    ),
+    "rows tied, protected": Mistake(
+        2, "protect: cannot be combined with rows_tied", {**unit(**APART), "protect": {"income": {"distinct": 2}}}
+    ),
+    "rows tied, weighed": Mistake(
+        2,
+        "roles.weight: cannot be combined with rows_tied",
+        {**unit(**APART), **roles(quasi_identifiers=["sex", "tenure"], weight="age")},
+    ),
+    "rows tied, known": Mistake(
+        2, "known[0]: 'income' is confidential, and with", {**unit(**APART), "known": [["age", "income"]]}
     ),
     "missing blanked": Mistake(2, "missing: blank cannot be combined with units", {"missing": "blank"}),
     "fewer units than k": Mistake(3, "the input has 24 units, fewer than k=25", {"k": 25}),

@@ -1,4 +1,4 @@
-"""Profiles: whatever rows of a unit are tied to each other, k units fit, where units have several rows.
+"""Profiles: whatever rows of a unit are tied to each other, k units fit, where units of several rows are wholes.
 
 The profile of a unit is how many rows it has, and the combinations that are released of them. Who ties rows of a unit
 together, by whatever values, sees a part of its profile, so it is enough that every profile is that of k units. Ids are
@@ -40,20 +40,20 @@ class Profiles(GateCheck[UnitsSeen]):
 
         A unit that lies in several files is another one in each, and is noticed so.
         """
-        if not file.promise.several:
+        if not _is_promised(file.promise):
             return UnitsSeen()
         profiles = profiles_of(file.units, [file.table[name] for name in file.promise.key_columns])
         shared = np.unique(profiles, axis=0, return_counts=True)[1]
         return UnitsSeen(*_sums(file.promise, file.units, file.parts), int(np.sum(shared < file.promise.k)))
 
     def note_input(self, batch: InputBatch, before: UnitsSeen | None) -> UnitsSeen | None:
-        if not batch.promise.several:
+        if not _is_promised(batch.promise):
             return None
         parts = np.full(len(batch.units), batch.part, dtype=np.int64)
         return UnitsSeen(*_sums(batch.promise, batch.units, parts))
 
     def judge(self, promise: Promise, released: UnitsSeen, expected: UnitsSeen) -> Check | None:
-        if not promise.several:
+        if not _is_promised(promise):
             return None
         wrong = []
         if released.failing:
@@ -62,6 +62,10 @@ class Profiles(GateCheck[UnitsSeen]):
             wrong.append("the rows of a unit are not all there, or lie in several files")
         right = f"every profile, a unit's number of rows and their released combinations, is that of {promise.k} units"
         return Check(self.name, not wrong, "; ".join(wrong) or right)
+
+
+def _is_promised(promise: Promise) -> bool:
+    return promise.several and promise.rows_tied
 
 
 def profiles_of(units: Ints, columns: list[pa.ChunkedArray]) -> UInt64s:

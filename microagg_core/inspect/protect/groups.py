@@ -333,6 +333,27 @@ def mended_groups(points: AnyPoints, labels: Ints, k: int, demands: BlockDemands
     return mended
 
 
+def groups_of_units(
+    points: AnyPoints,
+    labels: Ints,
+    k: int,
+    demands: BlockDemands,
+    effort: str | float,
+    seed: int,
+    rows: Ints | None = None,
+) -> Ints:
+    """Mend groups that rows of too few units are in; where most are such, make them anew too, and take the better.
+
+    Persons of a household are mostly in other groups, and mending loses 0.01 % of the variance; visits of a patient are
+    alike in all that is the same of him, and of groups made anew a third less is lost.
+    """
+    mended = mended_groups(points, labels, k, demands, rows)
+    if mended is labels or rows is not None or demands.broken(labels).mean() <= _HOPELESS:
+        return mended
+    _, anew = protected_groups(points, labels, k, demands, effort, seed)
+    return min(mended, anew, key=lambda groups: sse_of_labels(points, groups))
+
+
 def ways(Z: Floats, labels: Ints, k: int, demands: BlockDemands, near: ShortInts) -> dict[str, Ints]:
     """Make groups each way that is tried; all hold the demands."""
     rules, is_large = demands.rules(), len(Z) > _LARGE

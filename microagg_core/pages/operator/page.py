@@ -122,7 +122,7 @@ def _may(inputs: ReportInputs) -> Iterable[str]:
         f"every combination of quasi-identifiers, replaced by {_stands(inputs)} of groups, and blocking values with at "
         f"least k = {k} {who}"
     )
-    if inputs.manifest.several:
+    if inputs.manifest.has_whole_units:
         found = (
             "all that is released of a unit, its number of records with their quasi-identifiers, replaced by "
             f"{_stands(inputs)} of groups, and blocking values, shared by at least k = {k} units"
@@ -132,7 +132,7 @@ def _may(inputs: ReportInputs) -> Iterable[str]:
         gate = "No: a check of the gate failed."
     elif not inputs.checks:
         gate = "The audit does not have what the gate found."
-    share = "share all that is released of a unit" if inputs.manifest.several else "share a combination"
+    share = "share all that is released of a unit" if inputs.manifest.has_whole_units else "share a combination"
     ask = f"k says how many {share}, not what they share: whether the risk below is acceptable, you decide."
     look = f"{n} things to look at first stand below." if n > 1 else "One thing to look at first stands below."
     return (gate, ask, look) if n else (gate, ask)

@@ -51,13 +51,14 @@ _NOT_TIED = (
 def _order(manifest: Manifest) -> str:
     if not manifest.several:
         return _ORDER.format(unit="person or firm")
-    return _ORDER.format(unit="unit or a record of it") + _NOT_TIED
+    order = _ORDER.format(unit="unit or a record of it")
+    return order + _NOT_TIED if manifest.has_whole_units else order
 
 
 def _grouped(manifest: Manifest) -> list[Block]:
     quasi, weight = in_role(manifest, "quasi_identifier"), in_role(manifest, "weight")
     return [
-        paragraph(*(_units_grouped(manifest) if manifest.several else _records_grouped(manifest))),
+        paragraph(*(_units_grouped(manifest) if manifest.has_whole_units else _records_grouped(manifest))),
         *(paragraph(Name(column.name), _WEIGHT) for column in weight),
         bullets(*_details(manifest, several=len(quasi) > 1)),
         *([_rounding_table(manifest, means)] if (means := averaged(manifest)) else ()),
@@ -189,7 +190,7 @@ def _algorithm(manifest: Manifest) -> Text:
         Name(name),
         f"{what}{f', with {with_these}' if with_these else ''}",
         *best,
-        f"; {refined.replace('records', 'units') if manifest.several else refined}.",
+        f"; {refined.replace('records', 'units') if manifest.has_whole_units else refined}.",
     )
 
 
@@ -241,7 +242,7 @@ def _kept_exactly(manifest: Manifest) -> list[Block]:
         return []
     are, what = ("are", "These columns are") if len(blocking) > 1 else ("is", "This column is")
     kept = f" may be known from elsewhere as well, and {are} kept: records with other values were never put into one "
-    alike = " with equally many records" if manifest.several else ""
+    alike = " with equally many records" if manifest.has_whole_units else ""
     start, few = (*names(blocking), f"{kept}group. "), f"fewer than {manifest.k} {units_word(manifest)}{alike} have"
     if in_role(manifest, "weight"):
         few += ", or of whose weight one has more than half,"
@@ -277,15 +278,15 @@ def _as_they_are(manifest: Manifest) -> list[Block]:
 
 
 def withheld_words(manifest: Manifest) -> str:
-    what = "units" if manifest.several else "records"
+    what = "units" if manifest.has_whole_units else "records"
     if manifest.suppressed == 0:
         return ""
     if manifest.suppressed is None:
-        what = "units, or records of some," if manifest.several else what
+        what = "units, or records of some," if manifest.has_whole_units else what
         return f"Whether {what} of the source are withheld, and how many, is not told: it could tell of single ones."
     if isinstance(manifest.suppressed, int):
         return f"{manifest.suppressed:,} records of the source are withheld."
-    whole = ", with all their records" if manifest.several else ""
+    whole = ", with all their records" if manifest.has_whole_units else ""
     return f"Some {what} of the source are withheld{whole}, at least {manifest.k}. How many is not told."
 
 
@@ -538,7 +539,7 @@ def _kept(of: AttributeFigures) -> Share | str:
 
 def losses_section(manifest: Manifest) -> Section:
     losses = manifest.losses
-    untold = _untold(losses, several=manifest.several is not None)
+    untold = _untold(losses, several=manifest.has_whole_units)
     if losses.arrivals is not None:
         return Section("loss", "What was lost", (*_of_arrivals(manifest, losses.arrivals), *untold))
     blocks: list[Block] = [*_total(manifest, losses), *_bound(manifest, losses)]
@@ -558,7 +559,7 @@ def _of_arrivals(manifest: Manifest, arrivals: Figures) -> list[Block]:
         f"{n:,} of its {manifest.rows:,} records were grouped for this release; the others are {rest}. The loss that "
         f"follows is that of these {n:,} records, not that of the file:"
     )
-    untold = _untold(arrivals, several=manifest.several is not None)
+    untold = _untold(arrivals, several=manifest.has_whole_units)
     return [paragraph(words), *_total(manifest, arrivals), *_bound(manifest, arrivals), *untold]
 
 

@@ -80,7 +80,7 @@ def _facts(manifest: Manifest) -> tuple[tuple[str, str], ...]:
 
 
 def _share(manifest: Manifest) -> str:
-    return "fit whatever is known of one" if manifest.several else "share every combination"
+    return "fit whatever is known of one" if manifest.has_whole_units else "share every combination"
 
 
 def _lost(manifest: Manifest) -> tuple[str, str]:

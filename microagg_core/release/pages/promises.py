@@ -23,9 +23,11 @@ def promises_section(manifest: Manifest) -> Section:
         "counted as values."
     )
     promised: list[Text] = [("Every combination of ", *names(keys), shared)]
-    if manifest.several:
+    if manifest.has_whole_units:
         fitting = f" of some or all records of a unit finds at least {manifest.k} units that fit: {_PROFILE}"
         promised.insert(0, ("Whoever knows ", *names(keys), fitting.format(k=manifest.k)))
+    elif manifest.several:
+        promised.append((_APART,))
     by_name = {column.name: column for column in manifest.columns}
     promised += [
         ("So is every combination of ", *names(tuple(by_name[name] for name in known)), " alone.")
@@ -44,6 +46,10 @@ def promises_section(manifest: Manifest) -> Section:
     return Section("promises", "What is promised", tuple(blocks))
 
 
+_APART = (
+    "The values of a record do not tell which others are of its unit, such as of its household: in records of a unit "
+    "they were found to be no more alike than in others that share these combinations."
+)
 _PROFILE = (
     "at least {k} have equally many records, and the same combinations of these values in them. That holds whatever "
     "ties the records of a unit together, such as an income that all of them have."
@@ -118,7 +124,7 @@ def _not_promised(manifest: Manifest) -> list[Text]:
     said: list[Text] = []
     if unsafe:
         differ = " differ" if len(unsafe) > 1 else " differs"
-        among, who = ("the units that fit", "a unit") if manifest.several else _SHARING
+        among, who = ("the units that fit", "a unit") if manifest.has_whole_units else _SHARING
         why = f"where all have one value, whoever knows that {who} is among them knows it."
         said.append(("That ", *names(unsafe), f"{differ} among {among}: {why}"))
     if any(column.is_mean for column in manifest.columns):
@@ -159,7 +165,7 @@ def verify_section(manifest: Manifest) -> Section:
                 " and the columns are what you demand, so change them to what you were promised:",
             ),
             Snippet("sh", "with microagg", _command(manifest)),
-            *([paragraph(_NOT_RECOUNTED.format(k=manifest.k))] if manifest.several else []),
+            *([paragraph(_not_recounted(manifest))] if manifest.several else []),
             paragraph("Without it, the digests of all files against the manifest, and the manifest's own:"),
             Snippet("sh", "without microagg", f"{_BY_HAND}sha256sum manifest.json\n"),
             paragraph(
@@ -172,11 +178,14 @@ def verify_section(manifest: Manifest) -> Section:
     )
 
 
-_NOT_RECOUNTED = (
-    "It counts how many records have each combination. That {k} units fit whatever is known of one nobody can count "
-    "again, as no record tells whose it is: it was counted before the release was published (profiles, among the "
-    "checks)."
-)
+def _not_recounted(manifest: Manifest) -> str:
+    shared, check = f"{manifest.k} units fit whatever is known of one", "profiles"
+    if not manifest.has_whole_units:
+        shared, check = f"these are of {manifest.k} units, and that no value tells which are of one,", "ties"
+    return (
+        f"It counts how many records have each combination. That {shared} nobody can count again, as no record tells "
+        f"whose it is: it was counted before the release was published ({check}, among the checks)."
+    )
 
 
 def _command(manifest: Manifest) -> str:

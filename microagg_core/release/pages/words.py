@@ -85,7 +85,7 @@ def year(manifest: Manifest) -> str:
 
 def summary(manifest: Manifest) -> str:
     """Describe the release in one sentence, for catalogues in which its publisher says nothing."""
-    if manifest.several:
+    if manifest.has_whole_units:
         return (
             f"{manifest.rows:,} records of units such as households or patients, one or several each, in "
             f"{len(manifest.columns)} columns, microaggregated: whoever knows some or all records of a unit finds at "

@@ -87,15 +87,16 @@ def anonymize_partition(work: Work) -> int:
     # Of the blocks so far the group of each record, and the ticks of each group, by quasi-identifier; and by group, the
     # first of the groups that its units have their rows in.
     groups, representatives, n_groups, first_groups = list[Ints](), list[list[NDArray[Any]]](), 0, list[Ints]()
-    units, once = rows.records.copy(), np.array(planned.context.schema.per_unit)
+    units = np.array(rows.table[UNIT] if spec.parts_units else rows.records)
+    once = np.array(planned.context.schema.per_unit)
     statistics, blocks = list[LossStatistics](), []
     numbers, first = np.unique(rows.block, return_index=True)
     for number, start, end in zip(numbers.tolist(), first, [*first[1:], len(rows.block)], strict=True):
         ticks, missing = [values[start:end] for values in rows.ticks], rows.missing[start:end]
         of_units = UnitRows(rows.blocks.unit_rows(number) or 1, once)
-        units[start:end] = _units_of(rows.records[start:end], of_units.n)
         made = partial(run_block, spec, planned.encoding, steady, ticks, missing, number)
         if of_units.n > 1:
+            units[start:end] = _units_of(rows.records[start:end], of_units.n)
             outcome = made(units=demands.of_units(start, end, of_units, spec) if demands else of_units)
         else:
             protect, mend = demands.of_block(start, end) if demands else (None, None)

@@ -71,6 +71,7 @@ def promise_of(planned: Planned, distributions: tuple[Distribution | None, ...] 
         known=context.spec.known,
         seed=context.spec.seed,
         several=context.spec.several is not None,
+        rows_tied=not context.spec.parts_units,
     )
 
 

@@ -3,7 +3,7 @@
 The survey has drawn a sample of all records. Where it has enough of a stratum, it is cut by that and the records of its
 leaves are estimated; a leaf has at least k sampled ones, and so at least k. Where it has too few, another sample is
 drawn in one more pass over the input; if that was not the whole, one pass more counts every leaf exactly, and leaves
-below k go back to their siblings.
+below k go back to their siblings. So it is wherever rows of a unit may be in several leaves, as each needs k units.
 """
 
 from __future__ import annotations
@@ -79,8 +79,9 @@ def _decode(data: bytes) -> Oversize:
 
 
 OVERSIZE = Output("oversize", _encode, _decode, "oversize")
-#: The sample of the strata to be cut that an input part has; and how many of its records each leaf has.
-STRATA_SAMPLE, LEAF_COUNTS = TableOutput("strata-sample"), JsonOutput("leaf-counts", dict[str, list[int]])
+#: The sample of the strata to be cut that an input part has; and how many of its records each leaf has, and of how many
+#: units, which all lie in one part.
+STRATA_SAMPLE, LEAF_COUNTS = TableOutput("strata-sample"), JsonOutput("leaf-counts", dict[str, list[list[int]]])
 
 
 def cut_strata(
@@ -95,7 +96,7 @@ def cut_strata(
             trees[number], leaf_rows[number] = _sampled_cut(Z, rows, limit, int(least[number]))
     rest = np.array([number for number in oversize.tolist() if number not in trees], dtype=np.int64)
     if len(rest):
-        more_trees, more_rows = _cut_by_passes(least, strata, survey, rest, limits, done)
+        more_trees, more_rows = _cut_by_passes(context, least, strata, survey, rest, limits, done)
         trees, leaf_rows = trees | more_trees, leaf_rows | more_rows
     return trees, leaf_rows
 
@@ -156,7 +157,7 @@ def read_samples(done: StepsDone) -> Iterator[tuple[int, Drawn]]:
 
 
 def _cut_by_passes(
-    least: Ints, strata: Strata, survey: Survey, oversize: Ints, limits: Ints, done: StepsDone
+    context: Context, least: Ints, strata: Strata, survey: Survey, oversize: Ints, limits: Ints, done: StepsDone
 ) -> tuple[dict[int, Tree], dict[int, Ints]]:
     budget = min(_SAMPLE_ROWS, max(1000, _ALL_SAMPLES // len(oversize)))
     rates = {int(s): min(1.0, budget / int(strata.units[s])) for s in oversize}
@@ -169,7 +170,7 @@ def _cut_by_passes(
         rate = len(Z) / int(strata.units[number])
         margin = 1.0 if rates[number] == 1.0 else _SAMPLE_MARGIN
         trees[number] = grow(Z, int(limits[number]) * rate * margin, max(1, int(np.ceil(least[number] * rate))))
-        if rates[number] == 1.0:
+        if rates[number] == 1.0 and not context.spec.parts_units:
             leaf_rows[number] = np.bincount(route(trees[number], Z), minlength=count_leaves(trees[number]))
     return _exact_leaves(least, Oversize(strata.hash_seed, routes, survey, rates, trees), leaf_rows, done)
 
@@ -183,7 +184,7 @@ def _routes_to(strata: Strata, oversize: Ints) -> Routes:
 def _exact_leaves(
     least: Ints, oversize: Oversize, leaf_rows: dict[int, Ints], done: StepsDone
 ) -> tuple[dict[int, Tree], dict[int, Ints]]:
-    """Count the leaves of sampled trees over all records, until each has as many as it has to have."""
+    """Count the leaves of sampled trees over all records, until each has as many units as it has to have."""
     trees, round_number = dict(oversize.trees), 0
     while any(s not in leaf_rows for s in trees):
         round_number += 1
@@ -192,11 +193,11 @@ def _exact_leaves(
         receipts = done.do(COUNT_LEAVES, round_number=round_number)
         counted = Pieces(done.run, (piece for receipt in receipts for piece in receipt.pieces)).read_all(LEAF_COUNTS)
         for number in uncounted:
-            rows = np.sum([np.array(part[str(number)]) for part in counted], axis=0)
-            if rows.min() >= least[number] or count_leaves(trees[number]) == 1:
+            rows, units = np.sum([np.array(part[str(number)]) for part in counted], axis=0)
+            if units.min() >= least[number] or count_leaves(trees[number]) == 1:
                 leaf_rows[number] = rows
             else:
-                trees[number] = give_back_small(trees[number], rows, int(least[number]))
+                trees[number] = give_back_small(trees[number], units, int(least[number]))
     return trees, leaf_rows
 
 
@@ -216,7 +217,7 @@ def sample_part(work: Work) -> int:
     strata, values = [], []
     for routed in _routed_batches(work, context, oversize, work.number):
         rate = rates[np.where((routed.stratum >= 0) & (routed.stratum < most), routed.stratum, most - 1)]
-        drawn = (uniform(routed.records, context.spec.seed) < rate) & routed.is_first
+        drawn = (uniform(routed.records, context.spec.seed) < rate) & routed.counts
         strata.append(routed.stratum[drawn])
         values.append(with_record_numbers(routed.points[drawn], routed.units[drawn]))
     Z = np.concatenate(values) if values else np.empty((0, len(context.kinds) + 1))
@@ -239,17 +240,31 @@ def _read_samples(drawn: Pieces, rates: dict[int, float]) -> dict[int, NDArray[n
 def count_part(work: Work) -> int:
     """Count the records of every leaf of the trees in one input part; rounds of counting are numbered on."""
     context, oversize = work.load(CONTEXT), work.read(OVERSIZE)
-    counts: dict[int, Ints] = {s: np.zeros(count_leaves(tree), dtype=np.int64) for s, tree in oversize.trees.items()}
     rows = 0
+    counts = {s: np.zeros((2, count_leaves(tree)), dtype=np.int64) for s, tree in oversize.trees.items()}
     for routed in _routed_batches(work, context, oversize, work.number % len(context.parts)):
         rows += routed.table.num_rows
         for number, tree in oversize.trees.items():
-            mine = (routed.stratum == number) & routed.is_first
+            mine = (routed.stratum == number) & routed.counts
             if mine.any():
-                leaf = route(tree, with_record_numbers(routed.points[mine], routed.units[mine]))
-                counts[number] += np.bincount(leaf, minlength=len(counts[number]))
+                units, n_leaves = routed.units[mine], len(counts[number][0])
+                leaf = route(tree, with_record_numbers(routed.points[mine], units))
+                of_rows = np.bincount(leaf, minlength=n_leaves)
+                counts[number] += [
+                    of_rows,
+                    _units_of_leaves(leaf, units, n_leaves) if context.spec.parts_units else of_rows,
+                ]
     work.write(LEAF_COUNTS, {str(s): c.tolist() for s, c in counts.items()})
     return rows
+
+
+def _units_of_leaves(leaf: Ints, units: Ints, n_leaves: int) -> Ints:
+    """Count the units that have rows in each leaf.
+
+    >>> _units_of_leaves(np.array([0, 0, 1, 0]), np.array([7, 7, 7, 9]), 3).tolist()
+    [2, 1, 0]
+    """
+    return np.bincount(np.unique(units * n_leaves + leaf) % n_leaves, minlength=n_leaves)
 
 
 SAMPLE_STRATA = Step(

@@ -20,9 +20,16 @@ from microagg_core.data.formats.writing import released_format
 from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.errors import DataError
 from microagg_core.group.points import Points
+from microagg_core.inspect.contract import UNIT
 from microagg_core.inspect.demand import Demand, Protection
 from microagg_core.inspect.distributions import Distribution, distinct_values, distributions_in, table_of
-from microagg_core.inspect.protect.groups import BlockDemands, block_demands, mended_groups, protected_groups
+from microagg_core.inspect.protect.groups import (
+    BlockDemands,
+    block_demands,
+    groups_of_units,
+    mended_groups,
+    protected_groups,
+)
 from microagg_core.release.context import Context
 from microagg_core.release.step import Output, Work
 
@@ -46,7 +53,7 @@ def protection_of(context: Context) -> Protection:
 
 def needs_protection(context: Context) -> bool:
     """Tell whether groups may have to be changed for what is demanded of them."""
-    return bool(protection_of(context).of_groups) or context.schema.weight is not None
+    return bool(protection_of(context).of_groups) or context.schema.weight is not None or context.spec.parts_units
 
 
 @dataclass(frozen=True)
@@ -55,10 +62,15 @@ class PartitionDemands:
 
     whole: BlockDemands
     weight: str | None
+    #: Where each group has to have rows of k units, and nothing else: with which effort and seed it is made so.
+    apart: tuple[str | float, int] | None = None
 
     @classmethod
     def of(cls, work: Work, context: Context, table: pa.Table) -> PartitionDemands | None:
-        """Those on the rows of a partition, with its columns q0, q1, ... and c0, c1, ...; None where there are none."""
+        """Those on the rows of a partition, with its columns q0, q1, ... and c0, c1, ...; None where there are none.
+
+        Where rows of a unit are released one by one, groups need k units: their numbers are as confidential values.
+        """
         is_close = any(demand.t is not None for demand in protection_of(context).of_groups)
         used = work.load(DISTRIBUTIONS) if is_close else ()
         return cls.among(context, table, used)
@@ -68,6 +80,10 @@ class PartitionDemands:
         """Code rows where it is known how confidential columns are distributed, as far as that is needed."""
         demands, kinds = protection_of(context).of_groups, context.kinds
         weight = next((j for j, kind in enumerate(kinds) if kind.is_weight), None)
+        if UNIT in table.column_names:
+            units = [np.asarray(table[UNIT]) + 1]
+            how = context.spec.effort, context.spec.seed
+            return cls(block_demands([Demand(UNIT, context.spec.k)], units, [None]), None, how)
         if (not demands and weight is None) or not table.num_rows:
             return None
         weights = None if weight is None else kinds[weight].ticks(table[f"q{weight}"])[0]
@@ -114,6 +130,10 @@ class PartitionDemands:
     def of_block(self, start: int, end: int) -> tuple[Protect | None, Mend | None]:
         """Have the groups of the block with these rows hold the demands: made so, or mended for the rule of weights."""
         demands = self.whole.taken(np.arange(start, end))
+        if self.apart:
+            effort, seed = self.apart
+            is_needed = len(np.unique(demands.codes[0])) < end - start
+            return None, partial(groups_of_units, demands=demands, effort=effort, seed=seed) if is_needed else None
         impossible = demands.impossible()
         if impossible is not None:
             raise DataError(_impossible(impossible, demands))

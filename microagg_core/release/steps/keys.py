@@ -16,7 +16,7 @@ import pyarrow as pa
 from microagg_core.arrays import Ints, UInt64s
 from microagg_core.blocks.memory import STEADY_KEYS, TASK_KEYS, grown_size
 from microagg_core.blocks.routes import hash_keys
-from microagg_core.blocks.strata import HEAVIEST, ROWS, WEIGHT
+from microagg_core.blocks.strata import FIRSTS, HEAVIEST, ROWS, UNITS, WEIGHT
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.slices import Slices, write_no_rows
 from microagg_core.release.records import WAITED
@@ -24,9 +24,9 @@ from microagg_core.release.step import Pieces, Rows, Step, TableOutput, Work
 
 #: The counted blocking keys of an input part, sent to ranges of their hashes; and those of a range, of all parts.
 PART_KEYS, KEYS = Rows("part-keys"), TableOutput("keys")
-#: What is counted of each blocking key: its records, in a night of a series those that have waited long enough, and
-#: with survey weights its weight and that of its heaviest record.
-_COUNTS = {ROWS: "sum", WAITED: "sum", WEIGHT: "sum", HEAVIEST: "max"}
+#: What is counted of each blocking key: its records, in a night of a series those that have waited long enough, with
+#: survey weights its weight and that of its heaviest record, and its units where these may have records in several.
+_COUNTS = {ROWS: "sum", WAITED: "sum", WEIGHT: "sum", HEAVIEST: "max", FIRSTS: "sum", UNITS: "sum"}
 #: A part cuts its keys into ranges of about this many, and into no more than ``2^_MOST_LEVELS``.
 _RANGE_KEYS, _MOST_LEVELS = 4096, 12
 #: The seed of the hashes by which keys are cut.

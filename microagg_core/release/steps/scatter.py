@@ -6,8 +6,9 @@ one write and read, and gains what a release needs: a killed worker loses one ta
 memory stays at a few batches however large the file, and each step can be counted, checksummed and repeated.
 
 Scattered rows carry their record number, block, quasi-identifiers and confidential values; identifiers, dropped
-columns and blocking values stay behind (a block's label is known from the plan). What the gate notes of the input it
-notes here, of the rows as they were read.
+columns and blocking values stay behind (a block's label is known from the plan). Where units have several rows that are
+released one by one, the number of its unit travels with each. What the gate notes of the input it notes here, of the
+rows as they were read.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from microagg_core.data.tables.ordering import ascending_order
 from microagg_core.data.tables.slices import RECORD
 from microagg_core.errors import DataError
 from microagg_core.group.metrics.moments import Moments
+from microagg_core.inspect.contract import UNIT
 from microagg_core.inspect.gate import note_batch
 from microagg_core.inspect.notes import Notes
 from microagg_core.release.planned import PLANNED, ROUTES, Planned, Routed, load_planned, load_routes, route_batch
@@ -98,6 +100,8 @@ def _scattered_rows(planned: Planned, routes: Routes, released: Routed) -> tuple
     names += [f"c{j}" for j in range(len(schema.confidential))]
     if released.came is not None:
         columns, names = [*columns, pa.array(released.came)], [*names, CAME]
+    if planned.context.spec.parts_units:
+        columns, names = [*columns, pa.array(released.units)], [*names, UNIT]
     return pa.Table.from_arrays(columns, names=names), outline.partitions_of(block)
 
 

@@ -20,14 +20,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats, Ints
-from microagg_core.blocks.strata import HEAVIEST, ROWS, WEIGHT
+from microagg_core.blocks.strata import FIRSTS, HEAVIEST, ROWS, UNITS, WEIGHT
 from microagg_core.data.formats.writing import released_format
 from microagg_core.data.kinds.contract import Claim, Kind, Ticks, Traits
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.kinds.nominal import NominalKind, are_numbers
 from microagg_core.data.kinds.scales import NO_COUNTS, ColumnCounts, Scale
 from microagg_core.data.tables.hashing import hash_rows, one_array, sum_of
-from microagg_core.data.tables.ordering import as_key
+from microagg_core.data.tables.ordering import as_key, combinations
 from microagg_core.data.tables.types import is_text, is_text_or_bytes
 from microagg_core.errors import DataError
 from microagg_core.group.metrics.moments import Moments, Origin, merge_all
@@ -330,7 +330,7 @@ class PartSurvey:
             ]
 
     def _add_keys(self, batch: PartBatch, missing: Bools, weights: Floats | None) -> None:
-        """Count the units of each key."""
+        """Count the units of each key; and where rows of a unit may have several, its rows too."""
         columns, waited = blocking_columns(batch.table, self.context), batch.waited
         names = ["pattern", *(f"b{i}" for i in range(len(columns)))]
         keys = pa.Table.from_arrays([pa.array(batch.shapes(missing)), *columns], names=names)
@@ -343,6 +343,12 @@ class PartSurvey:
             sums += [(WEIGHT, "sum"), (HEAVIEST, "max")]
         if batch.sizes is not None:
             keys = keys.filter(pa.array(batch.is_first))
+        elif batch.all_members is not None:
+            own = combinations([*keys.columns[: len(names)], pa.array(batch.units)], keys.num_rows)[1]
+            is_own = np.bincount(own, minlength=keys.num_rows)
+            keys = keys.append_column(FIRSTS, pa.array(batch.is_first.astype(np.int64)))
+            keys = keys.append_column(UNITS, pa.array(is_own))
+            sums += [(FIRSTS, "sum"), (UNITS, "sum")]
         counted = keys.group_by(names, use_threads=False).aggregate([([], "count_all"), *sums])
         for column, name in zip(self.context.schema.blocking, names[1:], strict=True):
             refuse_broken_text(column.name, counted[name])
