@@ -44,8 +44,8 @@ from microagg_core.group.metrics.statistics import (
 )
 from microagg_core.inspect.checks.weights import Weighed
 from microagg_core.inspect.edits import RuleCount
-from microagg_core.inspect.portrait.categories import category_counts, named
 from microagg_core.inspect.portrait.contract import PERCENTS, Portrait, Summary
+from microagg_core.inspect.portrait.pictures import category_counts, named
 
 #: What all but the two largest groups make of a sum is at least this share of what the largest makes. A reader who
 #: guesses the rest to within a fifth, from the means beside it, is then off by 21 % of the largest. Most sums are of

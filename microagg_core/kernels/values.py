@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from microagg_core.arrays import Floats, Ints
-from microagg_core.kernels.machine_code.jit import inlined, jit
+from microagg_core.kernels.machine_code.jit import inlined, jit, uncounted
 from microagg_core.kernels.tools.sums import add_record, total_of
 
 
@@ -110,7 +110,7 @@ def distances_of_numbers(X: Floats, start: int, factor: float, point: Floats, ou
             out[i] += (factor * row[i] - c) ** 2
 
 
-@jit
+@uncounted
 def distance(values: Values, a: int, b: int) -> float:
     """Compute the squared distance of the records in two columns."""
     X, costs = values

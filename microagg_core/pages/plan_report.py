@@ -15,10 +15,11 @@ from microagg_core.data.kinds.metric import metric_words
 from microagg_core.data.kinds.nominal import NominalKind
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.statistics import significant
+from microagg_core.pages.words import duration, size_in_words
 from microagg_core.release.pages.promises import pooling_words
 from microagg_core.release.pages.words import TEXT_TYPES
 from microagg_core.release.planned import Planned
-from microagg_core.release.planning import codes_questions, most_shared_rows, task_bytes
+from microagg_core.release.planning import codes_questions, most_rows, task_bytes
 from microagg_core.release.sizing.forecast import Forecast
 from microagg_core.release.steps.survey import Dominated
 from microagg_core.spec.release import ReleaseSpec
@@ -300,7 +301,7 @@ def _limit_words(strata: Strata, k: int) -> list[str]:
     if strata.sizes is None or not few:
         return []
     sizes, units = np.array([*zip(strata.sizes, strata.units, strict=True), *few]).T
-    most = most_shared_rows(sizes, units, k)
+    most = most_rows(sizes, units, k)
     if most >= max(rows for rows, _ in few):
         return []
     return [f"unit: {{rows: {{at_most: {most}}}}} would release {_rows(most)} of each unit that has more"]
@@ -418,30 +419,6 @@ _LOSSES = {
 }
 
 
-def time_in_words(seconds: float) -> str:
-    """Write seconds as a person says them.
-
-    >>> time_in_words(4.21), time_in_words(340), time_in_words(10_000)
-    ('4.2 s', '5 min 40 s', '2 h 47 min')
-    """
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    minutes = round(seconds / 60)
-    return (
-        f"{int(seconds) // 60} min {int(seconds) % 60} s" if seconds < 7200 else f"{minutes // 60} h {minutes % 60} min"
-    )
-
-
-def bytes_in_words(n_bytes: float) -> str:
-    """Write bytes as a person says them.
-
-    >>> bytes_in_words(3e6), bytes_in_words(4e11)
-    ('2.9 MiB', '372.5 GiB')
-    """
-    unit, size = next(((u, n) for u, n in (("TiB", 2**40), ("GiB", 2**30)) if n_bytes >= n), ("MiB", 2**20))
-    return f"{n_bytes / size:,.1f} {unit}"
-
-
 def forecast_rows(one: Forecast) -> list[tuple[str, str]]:
     """List what is planned, and what it takes in all."""
     d, traffic = one.description, one.traffic
@@ -451,15 +428,15 @@ def forecast_rows(one: Forecast) -> list[tuple[str, str]]:
         ("plan", f"{one.blocks:,} blocks in {one.partitions:,} partitions, {one.files:,} released files"),
         ("method", f"{d.algorithm}, k={d.k}, refine {d.refine}, {d.quasi_identifiers} quasi-identifiers"),
         ("workers", f"{d.workers:,} of {d.threads} threads"),
-        ("wall time", f"{time_in_words(one.seconds)}, {one.losses['computing']:.0%} of it computing"),
+        ("wall time", f"{duration(one.seconds)}, {one.losses['computing']:.0%} of it computing"),
         ("CPU", f"{one.all_cpu_seconds / 3600:,.2f} hours, {one.kernel_seconds / one.all_cpu_seconds:.0%} in kernels; "
-                f"the flow {time_in_words(one.flow_cpu_seconds)}"),
-        ("memory of a worker", f"{bytes_in_words(one.worker_bytes)}; {bytes_in_words(d.memory)} are {enough}"),
-        ("memory of the flow", bytes_in_words(one.flow_bytes)),
+                f"the flow {duration(one.flow_cpu_seconds)}"),
+        ("memory of a worker", f"{size_in_words(one.worker_bytes)}; {size_in_words(d.memory)} are {enough}"),
+        ("memory of the flow", size_in_words(one.flow_bytes)),
         ("objects", f"{traffic['objects']:,.0f} in the work area, {one.files:,} at the output"),
         ("requests", f"{traffic['gets']:,.0f} that read, {traffic['puts']:,.0f} that write"),
-        ("bytes", f"{bytes_in_words(traffic['input_bytes'])} of input, {bytes_in_words(traffic['work_bytes'])} written "
-                  f"to the work area, {bytes_in_words(traffic['output_bytes'])} released"),
+        ("bytes", f"{size_in_words(traffic['input_bytes'])} of input, {size_in_words(traffic['work_bytes'])} written "
+                  f"to the work area, {size_in_words(traffic['output_bytes'])} released"),
         ("cost", ", ".join(f"{name} {value:,.2f}" for name, value in one.costs.items())
                  + f"; together {sum(one.costs.values()):,.2f}"),
         ("output a month", f"{one.output_month:,.2f}"),
@@ -471,10 +448,10 @@ def forecast_stages(one: Forecast) -> list[tuple[str, ...]]:
     rows = [
         (
             stage.name,
-            time_in_words(stage.seconds),
+            duration(stage.seconds),
             f"{sum(step.tasks for step in stage.steps):,}",
-            time_in_words(sum(one.cpu_seconds[step.step] for step in stage.steps)),
-            time_in_words(stage.flow_seconds),
+            duration(sum(one.cpu_seconds[step.step] for step in stage.steps)),
+            duration(stage.flow_seconds),
             f"{stage.seconds / one.seconds:.1%}",
         )
         for stage in one.stages

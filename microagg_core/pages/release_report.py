@@ -50,14 +50,10 @@ def release_document(published: Published, stages: Sequence[dict[str, Any]], pag
         "reproducible": manifest.reproducible,
         "losses": manifest.losses.model_dump(mode="json"),
         "checks": to_plain(manifest.checks),
-        "stages": [{name: _to_milliseconds(value) for name, value in stage.items()} for stage in stages],
+        # No clock that measured them had more to say than milliseconds.
+        "stages": [{n: round(v, 3) if isinstance(v, float) else v for n, v in stage.items()} for stage in stages],
         "warnings": list(published.warnings),
     }
-
-
-def _to_milliseconds(value: Any) -> Any:
-    """Round seconds to three decimals: no clock that measured them had more to say."""
-    return round(value, 3) if isinstance(value, float) else value
 
 
 def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
@@ -82,7 +78,11 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         *([("series", _series(document["series"]))] if document.get("series") else []),
         ("k", str(document["k"])),
         ("algorithm", algorithm["name"] + (f" ({parameters})" if parameters else "")),
-        *([("tried", _choices(grouped.tried, grouped.chosen or ()))] if grouped.tried else []),
+        *(
+            [("tried", f"{', '.join(grouped.tried)}; least loss: {', '.join(grouped.chosen or ())}")]
+            if grouped.tried
+            else []
+        ),
         ("refined", _refinement(document, grouped)),
         ("files", f"{document['files']} ({size_in_words(document['bytes'])})"),
     ]
@@ -137,10 +137,6 @@ def _correlations(change: CorrelationChange) -> str:
         return "no pair of quasi-identifiers has one before and after"
     left_out = f" ({change.left_out} pairs have none)" if change.left_out else ""
     return f"change by {change.mean} on average, by {change.largest} at most{left_out}"
-
-
-def _choices(tried: Sequence[str], chosen: Sequence[str]) -> str:
-    return f"{', '.join(tried)}; least loss: {', '.join(chosen)}"
 
 
 def _refinement(document: dict[str, Any], losses: Figures) -> str:

@@ -43,10 +43,12 @@ def percent_in_words(part: float | None) -> str:
 def size_in_words(n_bytes: float) -> str:
     """Write bytes in the unit that suits.
 
-    >>> size_in_words(2048), size_in_words(123_456_789)
-    ('2.0 KiB', '117.7 MiB')
+    >>> size_in_words(2048), size_in_words(123_456_789), size_in_words(4e11)
+    ('2.0 KiB', '117.7 MiB', '372.5 GiB')
     """
-    return f"{n_bytes / 2**20:,.1f} MiB" if n_bytes >= 2**20 else f"{n_bytes / 2**10:.1f} KiB"
+    units = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20))
+    unit, size = next(((unit, size) for unit, size in units if n_bytes >= size), ("KiB", 2**10))
+    return f"{n_bytes / size:,.1f} {unit}"
 
 
 def capital(text: str) -> str:

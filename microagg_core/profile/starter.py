@@ -130,7 +130,7 @@ def _unit_lines(profile: FileProfile) -> str:
     fields = {
         f"id: {_listed([several.id])}": "rows with one value belong together: k counts these, and not rows",
         f"rows: {rows}": "several: all of them are released; or {at_most: 12, keep: newest, by: a_date}",
-        f"row: {_listed([several.row] if several.row else [])}": "what tells the rows of a unit apart; for a series",
+        f"row: {_listed([several.row] if several.row else [])}": "what tells rows of a unit apart: a series needs it",
         f"per_unit: {_listed(per_unit)}": "quasi-identifiers that are the same in all rows of a unit",
     }
     return "\n".join(["unit:", *(f"  {field:<23} # {words}" for field, words in fields.items() if "[]" not in field)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -21,7 +21,7 @@ from microagg_core.profile.proposals import (
     by_itself,
     meanings_of,
 )
-from microagg_core.release.planning import most_shared_rows
+from microagg_core.release.planning import most_rows
 from microagg_core.spec.units import MOST_ROWS
 
 #: Fewer values name no units that are worth a proposal.
@@ -45,6 +45,9 @@ class _Units:
     column: ColumnProfile
     has_value: Bools
     unit: Ints
+    #: Columns that are the same in all rows of each unit, and those that tell that these are units.
+    same: set[str] = field(default_factory=set)
+    telling: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, column: ColumnProfile, sample: pa.Table) -> _Units:
@@ -66,13 +69,16 @@ class _Units:
         own = values[self.has_value]
         return len(np.unique(self.unit[own != own[self.first][self.unit]]))
 
-    def tells(self, values: UInt64s) -> bool:
-        """Tell whether values are the same within nearly all units, and would not be by chance."""
-        n_repeated = int(np.sum(self.sizes > 1))
-        if self.n_differing(values) > (1 - _NEARLY_ALL) * n_repeated:
-            return False
+    def look_at(self, name: str, values: UInt64s) -> None:
+        """Note a column that is the same within all units, or within nearly all, and would not be by chance."""
+        n_differing, n_repeated = self.n_differing(values), int(np.sum(self.sizes > 1))
+        if name == self.column.name or n_differing > (1 - _NEARLY_ALL) * n_repeated:
+            return
+        if n_differing == 0:
+            self.same.add(name)
         shares = np.unique(values, return_counts=True)[1] / len(values)
-        return bool((1 - (shares**2).sum()) * n_repeated >= _LEAST_BY_CHANCE)
+        if (1 - (shares**2).sum()) * n_repeated >= _LEAST_BY_CHANCE:
+            self.telling.append(name)
 
     def is_within(self, other: _Units) -> bool:
         """Tell whether each of these units is part of one of the others, which are fewer."""
@@ -85,27 +91,28 @@ def several_rows(columns: Sequence[ColumnProfile], sample: pa.Table, is_whole: b
     """Find the column that names units of several rows, and what to propose of them; None where each has one."""
     proposals = [by_itself(column) for column in columns]
     others = [p.column for p in proposals if p.role != IDENTIFIERS and p.column.distinct > 1 and not p.column.is_nested]
-    hashes = {c.name: hash_rows([one_array(sample.column(c.name))], sample.num_rows, 0) for c in others}
     candidates = [_Units.of(p.column, sample) for p in proposals if _may_name(p)]
-    telling = {c.column.name: [n for n, v in hashes.items() if n != c.column.name and c.tells(v)] for c in candidates}
-    units = _chosen(candidates, telling, proposals)
-    if units is None or len(units.sizes) < STARTER_K:
+    for column in others if candidates else ():
+        values = hash_rows([one_array(sample.column(column.name))], sample.num_rows, 0)
+        for units in candidates:
+            units.look_at(column.name, values)
+    chosen = _chosen(candidates, proposals)
+    if chosen is None or len(chosen.sizes) < STARTER_K:
         return None
-    name, sizes = units.column.name, units.sizes
-    same = frozenset(n for n, values in hashes.items() if n != name and units.n_differing(values) == 0)
+    sizes = chosen.sizes
     at_most = _at_most(sizes) if is_whole else None
     return SeveralProposal(
-        id=name,
+        id=chosen.column.name,
         units=len(sizes),
-        rows=len(units.unit),
-        nameless=int(np.sum(~units.has_value)),
+        rows=len(chosen.unit),
+        nameless=int(np.sum(~chosen.has_value)),
         least=int(sizes.min()),
         most=int(sizes.max()),
-        same=same,
-        telling=tuple(telling[name]),
-        row=_row_of(units, proposals, sample),
+        same=frozenset(chosen.same),
+        telling=tuple(chosen.telling),
+        row=_row_of(chosen, proposals, sample),
         at_most=at_most,
-        by=_when([c for c in others if c.name not in same]) if at_most else None,
+        by=_when([c for c in others if c.name not in chosen.same]) if at_most else None,
         left_out=int(np.maximum(sizes - at_most, 0).sum()) if at_most else 0,
         cut_units=int(np.sum(sizes > at_most)) if at_most else 0,
     )
@@ -123,9 +130,7 @@ def _may_name(proposal: RoleProposal) -> bool:
     return is_name and is_few and "float" not in column.type and not column.missing and not meanings_of(column.name)
 
 
-def _chosen(
-    candidates: Sequence[_Units], telling: dict[str, list[str]], proposals: Sequence[RoleProposal]
-) -> _Units | None:
+def _chosen(candidates: Sequence[_Units], proposals: Sequence[RoleProposal]) -> _Units | None:
     """Choose the units: of persons within households the households, which are fewer."""
     named = {p.column.name for p in proposals if p.role == IDENTIFIERS}
     is_single = any(p.role == IDENTIFIERS and p.column.unique == 1 and not p.column.missing for p in proposals)
@@ -133,7 +138,7 @@ def _chosen(
     for units in sorted(candidates, key=lambda one: (-len(one.sizes), "id" not in meanings_of(one.column.name))):
         name = units.column.name
         is_few = len(units.unit) <= _MOST_ON_AVERAGE * len(units.sizes)
-        is_told = is_few and len(telling[name]) >= (1 if name in named else _LEAST_SAME)
+        is_told = is_few and len(units.telling) >= (1 if name in named else _LEAST_SAME)
         is_number = name in named and (units.column.is_numeric or "id" in meanings_of(name))
         if chosen is None:
             chosen = units if is_told or (is_number and not is_single) else None
@@ -168,7 +173,7 @@ def _counts(values: Ints, units: _Units) -> bool:
 def _at_most(sizes: Ints) -> int | None:
     """Propose the rows of a unit that are released at most, where too few units have more; None: all of them."""
     rows, units = np.unique(sizes, return_counts=True)
-    most = min(most_shared_rows(rows, units, STARTER_K), MOST_ROWS)
+    most = min(most_rows(rows, units, STARTER_K), MOST_ROWS)
     if np.mean(sizes > _LONG_TAIL) <= _SHARE_OF_TAIL:
         most = min(most, _LONG_TAIL)
     return most if most < rows[-1] else None

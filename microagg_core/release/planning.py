@@ -120,23 +120,33 @@ def strata_of(
 
 
 def _fewer_rows(keys: pa.Table, k: int) -> str:
-    """Advise against units of which too few have as many rows, which count as records here."""
-    most = most_shared_rows(np.asarray(keys["pattern"]).astype(np.int64), np.asarray(keys[ROWS]), k)
-    return (
-        "here records are units, grouped with others of equally many rows: unit: {rows: {at_most: "
-        f"{most}}}}} releases at most {most} of each, as at least k={k} have so many"
-    )
+    """Explain what records are where units have several rows, and advise fewer rows of each where that helps."""
+    rows, units = np.asarray(keys["pattern"]).astype(np.int64), np.asarray(keys[ROWS])
+    most = most_rows(rows, units, k)
+    words = "here records are units, grouped with others of equally many rows"
+    capped = np.minimum(rows, most)
+    if np.bincount(capped, weights=units)[capped].min() < k:
+        return words
+    return f"{words}: with unit: {{rows: {{at_most: {most}}}}} at least k={k} units have each number of rows"
 
 
-def most_shared_rows(rows: Ints, units: Ints, k: int) -> int:
-    """Find the most rows that at least k units have, of so many units of each number of rows; 1 where none does.
+def most_rows(rows: Ints, units: Ints, k: int) -> int:
+    """Find how many rows of each unit to release at most, so that as few as can be are left out.
 
-    >>> most_shared_rows(np.array([1, 9, 2, 4]), np.array([50, 1, 30, 2]), 3)
-    4
+    Left out are those beyond, and all rows of units of which fewer than k have as many; ``units`` is how many have so
+    many ``rows``.
+
+    >>> most_rows(np.array([1, 9, 2, 4, 8]), np.array([50, 1, 30, 2, 3]), 3)
+    8
     """
-    order = np.argsort(-rows)
-    have = np.flatnonzero(np.cumsum(units[order]) >= k)
-    return int(rows[order[have[0]]]) if len(have) else 1
+
+    def left_out(most: int) -> int:
+        capped = np.minimum(rows, most)
+        few = np.bincount(capped, weights=units)[capped] < k
+        return int((units * np.where(few, rows, rows - capped)).sum())
+
+    candidates: list[int] = np.unique(rows)[::-1].tolist()
+    return min(candidates, key=left_out)
 
 
 def _refuse_no_leaves(names: Sequence[str], keys: pa.Table, hierarchies: Sequence[Hierarchy | None]) -> None:

@@ -41,6 +41,10 @@ _ADVICE = (
     "write series: {mode: atoms} (or disjoint) under the spec to release them safely, or series: {mode: independent, "
     "acknowledge: overlapping_releases} if it is meant that several releases together may give people away"
 )
+_ADVICE_OF_SEVERAL = (
+    "write series: {mode: atoms} (or disjoint) under the spec to release them safely, and under unit.row, from the "
+    "first release on, what tells the rows of a unit apart"
+)
 _RESTORE = "restore the ledger as the last release left it, or make it again with microagg series rebuild"
 
 
@@ -235,7 +239,7 @@ def _objection(spec: ReleaseSpec, ledger: Ledger, state: Generation | None, outp
         return (
             f"{shown(output.url)} holds releases that the ledger of {spec.name!r} knows nothing of, and two releases "
             "of the same units together can give their exact values away; publish to an output of this series' own, "
-            f"or {_ADVICE if spec.series is None else _RESTORE}"
+            f"or {_advice(spec) if spec.series is None else _RESTORE}"
         )
     last = ledger.newest_release(state) if spec.series is None else None
     unit = spec.unit_columns
@@ -245,7 +249,7 @@ def _objection(spec: ReleaseSpec, ledger: Ledger, state: Generation | None, outp
         return (
             f"release {last.release_id} of {spec.name!r} was made before, and {why}, so nobody can know whether it "
             "holds the same people, whose exact values two releases together can give away; "
-            f"name the columns of the unit under unit, the same ones for every release, and {_ADVICE}"
+            f"name the columns of the unit under unit, the same ones for every release, and {_advice(spec)}"
         )
     return ""
 
@@ -271,11 +275,16 @@ def refuse_overlap(tonight: Tonight) -> None:
     if tonight.objection:
         raise GateError(tonight.objection)
     if tonight.matched.released_before and tonight.spec.series is None:
+        what = "units" if tonight.spec.several is None else "records"
         raise GateError(
-            f"{tonight.matched.released_before} of {tonight.n_units} units were released before in the series "
+            f"{tonight.matched.released_before} of {tonight.n_units} {what} were released before in the series "
             f"{tonight.spec.name!r}, and two releases of the same units in other groups can give their exact values "
-            f"away; {_ADVICE}"
+            f"away; {_advice(tonight.spec)}"
         )
+
+
+def _advice(spec: ReleaseSpec) -> str:
+    return _ADVICE if spec.several is None else _ADVICE_OF_SEVERAL
 
 
 def frozen_facts(

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
@@ -53,7 +52,7 @@ def _surroundings() -> str:
         space = Path("/proc/self/ns/pid").stat().st_ino
     except OSError:  # not Linux: no other process can tell
         return secrets.token_hex(6)
-    return sha256(f"{socket.gethostname()} {boot} {space}".encode()).hexdigest()[:12]
+    return hashlib.sha256(f"{socket.gethostname()} {boot} {space}".encode()).hexdigest()[:12]
 
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -236,7 +235,7 @@ class LocalDisk:
             finally:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(unfinished, dir_fd=folder)
-                if not _exists(folder, last):
+                if not os.access(last, os.F_OK, dir_fd=folder):
                     self._prune(name.rpartition("/")[0])
 
     def _replace(self, name: str, fill: Callable[[BinaryIO], object], durable: bool) -> None:
@@ -275,7 +274,12 @@ class LocalDisk:
                 # A network disk may have linked, lost the answer and tried again: two names mean it was us.
                 return os.stat(unfinished, dir_fd=folder).st_nlink > 1
             except OSError as error:
-                raise _no_links(error, self.path(name)) from None
+                if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
+                    raise
+                raise StorageError(
+                    f"writing {self.path(name)}: this file system has no hard links, without which two runs could both "
+                    "publish; use another disk or an object store"
+                ) from None
         return True
 
     def size(self, name: str) -> int | None:
@@ -378,7 +382,10 @@ class LocalDisk:
 
     def put_if(self, name: str, data: bytes, version: str) -> bool:
         with self._place(name, make=True) as (folder, _):
-            _lock(folder)
+            # Held against other processes until it is closed, be it by a crash. Some network disks cannot lock; the
+            # caller looks again afterwards, so going on beats stopping.
+            with contextlib.suppress(OSError):
+                fcntl.flock(folder, fcntl.LOCK_EX)
             if self.versioned(name)[1] != version:
                 return False
             self.put(name, data, durable=True)
@@ -437,30 +444,6 @@ def _write(file: BinaryIO, chunks: Iterable[bytes]) -> tuple[str, int]:
         digest.update(chunk)
         length += len(chunk)
     return digest.hexdigest(), length
-
-
-def _no_links(error: OSError, path: Path) -> OSError | StorageError:
-    if error.errno in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
-        return StorageError(
-            f"writing {path}: this file system has no hard links, without which two runs could both publish; "
-            "use another disk or an object store"
-        )
-    return error
-
-
-def _exists(folder: int, last: str) -> bool:
-    try:
-        os.stat(last, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
-
-
-def _lock(folder: int) -> None:
-    """Hold an open folder against other processes until it is closed; nothing is left behind, even by a crash."""
-    # Some network disks cannot lock; the caller looks again afterwards, so going on beats stopping.
-    with contextlib.suppress(OSError):
-        fcntl.flock(folder, fcntl.LOCK_EX)
 
 
 #: Bytes: keys are short; what is longer is another file, named by mistake.

@@ -48,6 +48,8 @@ _ACTIONS = {
 }  # fmt: skip
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 S3_SCHEMES = ("s3://", "s3a://")
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 _LIBRARIES = ("botocore", "aiobotocore", "aiohttp", "s3fs", "fsspec", "gcsfs", "adlfs", "azure", "google")
 
 
@@ -71,11 +73,14 @@ def service_code(error: BaseException) -> str | None:
     return None
 
 
-def _action(error: BaseException) -> str:
-    """Name the grants that the refused request takes; '' where they are not known."""
-    names = (getattr(link, "operation_name", None) for link in _chain(error))
-    action = next((_ACTIONS[name] for name in names if name in _ACTIONS), None)
-    return f"; it takes {action}" if action else ""
+def if_there(request: Callable[[], T]) -> T | None:
+    """Make a request about an object; None where that is missing, while a missing bucket is an error."""
+    try:
+        return request()
+    except FileNotFoundError as error:
+        if service_code(error) == "NoSuchBucket":
+            raise
+        return None
 
 
 def _named(error: BaseException, names: set[str]) -> bool:
@@ -93,8 +98,10 @@ def _of_the_store(error: BaseException, code: str | None, where: str) -> Storage
             "check those in the environment, profile or role of every worker"
         )
     if code in DENIED:
+        names = (getattr(link, "operation_name", None) for link in _chain(error))
+        action = next((f"; it takes {_ACTIONS[name]}" for name in names if name in _ACTIONS), "")
         return StorageError(
-            f"{where}: access was denied; check the credentials of every worker and what they may do{_action(error)}"
+            f"{where}: access was denied; check the credentials of every worker and what they may do{action}"
         )
     if code in ("NoSuchBucket", "InvalidBucketName"):
         return StorageError(f"{where}: there is no such bucket; create it or correct the URL")
@@ -176,9 +183,6 @@ def explaining(url: str, doing: str) -> Iterator[None]:
             raise
         raise better from None
 
-
-T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., Any])
 
 #: A store that restarts, fails over or throttles is back within a minute; half as long again is for the slow.
 PATIENCE_SECONDS = 90.0

@@ -65,19 +65,11 @@ def _infos(fs: Any, path: str) -> list[dict[str, Any]]:
     return [info for info in infos if info["type"] == "file"]
 
 
-def open_input(url: str, options: dict[str, Any], *, sequential: bool = False) -> BinaryIO:
-    store, name = _place(url, options)
-    return store.open(name, sequential=sequential)
-
-
-def fetch_input(url: str, options: dict[str, Any]) -> BinaryIO:
-    store, name = _place(url, options)
-    return io.BytesIO(store.read(name))
-
-
-def _place(url: str, options: dict[str, Any]) -> tuple[Store, str]:
+def open_input(url: str, options: dict[str, Any], *, sequential: bool = False, at_once: bool = False) -> BinaryIO:
+    """Open an input file to be read ``sequential``ly, from many places, or ``at_once``, as a small one."""
     name = basename(url)
-    return Store(url[: -len(name)], options, follow_links=True), name
+    store = Store(url[: -len(name)], options, follow_links=True)
+    return io.BytesIO(store.read(name)) if at_once else store.open(name, sequential=sequential)
 
 
 def _file(url: str, info: dict[str, Any]) -> InputFile:

@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from microagg_core.errors import SpecError
 from microagg_core.store.disk import LocalDisk
-from microagg_core.store.failures import S3_SCHEMES, ask, explaining, patient, service_code
+from microagg_core.store.failures import S3_SCHEMES, ask, explaining, if_there, patient, service_code
 from microagg_core.store.s3 import Removal, plain_ranges
 from microagg_core.store.urls import shown
 
@@ -125,24 +125,9 @@ def _transfer(fs: Any) -> dict[str, int]:
     return _TRANSFER if _is_s3(fs) else {}
 
 
-def _raise_for_bucket(error: FileNotFoundError) -> None:
-    if service_code(error) == "NoSuchBucket":
-        raise error
-
-
 def _read_whole(fs: Any, path: str) -> bytes:
     # One request: s3fs would ask for the size first, and fetch ranges that may be of different versions.
     return bytes(fs.cat_file(path, **({"max_concurrency": 1} if _is_s3(fs) else {})))
-
-
-def _remove_one_by_one(fs: Any, paths: Sequence[str]) -> None:
-    def remove(path: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            settled(lambda: fs.rm_file(path))
-
-    with ThreadPoolExecutor(_DELETES_AT_ONCE) as pool:
-        for _ in pool.map(remove, paths):
-            pass
 
 
 @dataclass(frozen=True)
@@ -229,12 +214,8 @@ class RemoteStore:
     @patient
     def size(self, name: str) -> int | None:
         fs, path = self._at(name)
-        try:
-            info = fs.info(path)
-        except FileNotFoundError as error:
-            _raise_for_bucket(error)
-            return None
-        return int(info["size"]) if info["type"] == "file" else None
+        info = if_there(lambda: fs.info(path))
+        return int(info["size"]) if info is not None and info["type"] == "file" else None
 
     def delete(self, name: str) -> None:
         self.delete_many([name])
@@ -246,8 +227,14 @@ class RemoteStore:
         fs, root = self._connect()
         if _is_s3(fs):
             settled(lambda: Removal(fs, root, shown(self.url)).remove(names))
-        else:
-            _remove_one_by_one(fs, [f"{root}/{name}" for name in names])
+            return
+
+        def remove(name: str) -> None:
+            with contextlib.suppress(FileNotFoundError):
+                settled(lambda: fs.rm_file(f"{root}/{name}"))
+
+        with ThreadPoolExecutor(_DELETES_AT_ONCE) as pool:
+            list(pool.map(remove, names))
 
     @patient
     def delete_all(self, prefix: str) -> None:
@@ -263,11 +250,7 @@ class RemoteStore:
         """List every object below a folder with what the store says of it, asked afresh."""
         fs, path = self._at(prefix)
         fs.invalidate_cache(path)
-        try:
-            entries = fs.find(path, detail=True)
-        except FileNotFoundError as error:
-            _raise_for_bucket(error)
-            return {}
+        entries = if_there(lambda: fs.find(path, detail=True)) or {}
         files = {str(name): info for name, info in entries.items() if info["type"] == "file"}
         below = len(path) - len(prefix) if prefix else len(path) + 1
         return {name[below:]: info for name, info in files.items() if name.startswith(f"{path}/")}
@@ -289,11 +272,7 @@ class RemoteStore:
     def folders(self, prefix: str) -> list[str]:
         fs, path = self._at(prefix)
         fs.invalidate_cache(path)
-        try:
-            entries = fs.ls(path, detail=True)
-        except FileNotFoundError as error:
-            _raise_for_bucket(error)
-            return []
+        entries = if_there(lambda: fs.ls(path, detail=True)) or ()
         return [str(i["name"]).rstrip("/").rpartition("/")[2] for i in entries if i["type"] == "directory"]
 
     @patient
@@ -303,13 +282,11 @@ class RemoteStore:
         The version is asked for first: should a rival write between the two requests, :meth:`put_if` refuses.
         """
         fs, path = self._at(name)
-        try:
-            version = str(fs.info(path).get("ETag") or "") if _is_s3(fs) else ""
-            data = _read_whole(fs, path)
-        except FileNotFoundError as error:
-            _raise_for_bucket(error)
+        info = if_there(lambda: fs.info(path)) if _is_s3(fs) else {}
+        data = if_there(lambda: _read_whole(fs, path)) if info is not None else None
+        if info is None or data is None:
             return None, ""
-        return data, version or hashlib.sha256(data).hexdigest()
+        return data, str(info.get("ETag") or "") or hashlib.sha256(data).hexdigest()
 
     @patient
     def put_if(self, name: str, data: bytes, version: str) -> bool:
@@ -317,11 +294,7 @@ class RemoteStore:
             return self.create(name, data)
         fs, path = self._at(name)
         if _is_s3(fs):
-            try:
-                return self._conditional(lambda: fs.pipe_file(path, data, IfMatch=version))
-            except FileNotFoundError as error:
-                _raise_for_bucket(error)
-                return False
+            return bool(if_there(lambda: self._conditional(lambda: fs.pipe_file(path, data, IfMatch=version))))
         # No conditional replacement in this file system's interface: look once more, then write. A rival in
         # between is noticed by the caller, who looks again afterwards.
         if self.versioned(name)[1] != version:
@@ -332,11 +305,10 @@ class RemoteStore:
     @contextmanager
     def local_copy(self, name: str) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="microagg-") as folder:
-            disk = LocalDisk(Path(folder))
-            with disk.path("object").open("wb") as file:
-                for chunk in self.chunks(name):
-                    file.write(chunk)
-            yield disk.path("object")
+            path = Path(folder) / "object"
+            with path.open("wb") as file:
+                file.writelines(self.chunks(name))
+            yield path
 
 
 class _Explained(io.RawIOBase):

@@ -7,12 +7,13 @@ import os.path
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote
 from weakref import WeakSet
 
 from microagg_core.errors import StorageError
-from microagg_core.store.failures import BUSY_CODES, DENIED, service_code
+from microagg_core.store.failures import BUSY_CODES, DENIED, if_there, service_code
 
 #: Fewer ranges than this are not worth finding out where their bucket is.
 _LEAST = 4
@@ -130,8 +131,7 @@ class Removal:
 
     def remove(self, names: Sequence[str]) -> None:
         with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-            for _ in pool.map(self._remove_batch, _batches(sorted(map(self._key, names)))):
-                pass
+            list(pool.map(self._remove_batch, _batches(sorted(map(self._key, names)))))
 
     def remove_below(self, folder: str, names: Sequence[str]) -> None:
         """Remove all that is below a folder, where these objects are listed, with the versions of others."""
@@ -148,13 +148,8 @@ class Removal:
 
     def _keeps_versions(self, key: Key) -> bool:
         """Say whether an object has a version; False for one that is missing, as the bucket then says nothing."""
-        try:
-            answer = self.fs.call_s3("head_object", self.fs.kwargs, Bucket=self._bucket, Key=key)
-        except FileNotFoundError as error:
-            if service_code(error) == "NoSuchBucket":
-                raise
-            return False
-        return bool(answer.get("VersionId"))
+        ask = partial(self.fs.call_s3, "head_object", self.fs.kwargs, Bucket=self._bucket, Key=key)
+        return bool((if_there(ask) or {}).get("VersionId"))
 
     def _remove(self, objects: Objects) -> list[Key]:
         """Remove objects; returns the keys, sorted, of those that the bucket has only hidden.

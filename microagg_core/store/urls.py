@@ -26,11 +26,6 @@ _TOKEN_NAME = re.compile(
     r"(?i)^(sig|signature|token|key|apikey|api[-_]key|accesskey|awsaccesskeyid|googleaccessid|passw.*|pwd)$"
     r"|(?i:signature|credential|secret|token|access[-_]?key)"
 )
-_HIDDEN = "***"
-
-
-def _links(url: str) -> list[str]:
-    return url.split("::")
 
 
 def _split(link: str) -> tuple[str, str, str]:
@@ -65,7 +60,7 @@ def holds_credentials(url: str) -> bool:
     >>> holds_credentials("https://user:pw@example.org/x"), holds_credentials("https://a.b/x?X-Amz-Signature=f0")
     (True, True)
     """
-    for link in _links(url):
+    for link in url.split("::"):
         scheme, authority, _ = _split(link)
         authority = re.split(r"[?#]", authority, maxsplit=1)[0]
         if scheme and (_authority_is_secret(scheme, unquote(authority)) or _query_is_secret(link)):
@@ -82,16 +77,15 @@ def shown(url: str) -> str:
     if not holds_credentials(url):
         return url
     links = []
-    for link in _links(url):
+    for link in url.split("::"):
         scheme, _, _ = _split(link)
         bare = re.split(r"[?#]", link, maxsplit=1)[0] if scheme else link
-        links.append(re.sub(r"(?<=://).*@", f"{_HIDDEN}@", bare) if "@" in bare else _cut_port(bare))
+        if "@" in bare:
+            bare = re.sub(r"(?<=://).*@", "***@", bare)
+        elif scheme and _authority_is_secret(scheme, unquote(_split(bare)[1])):
+            bare = f"{scheme}://***"
+        links.append(bare)
     return "::".join(links)
-
-
-def _cut_port(link: str) -> str:
-    scheme, authority, _ = _split(link)
-    return f"{scheme}://{_HIDDEN}" if scheme and _authority_is_secret(scheme, unquote(authority)) else link
 
 
 def is_local(url: str) -> bool:
@@ -100,7 +94,7 @@ def is_local(url: str) -> bool:
     >>> is_local("/data/x"), is_local("file:///data/x"), is_local("s3://bucket/x")
     (True, True, False)
     """
-    last = _links(url)[-1]
+    last = url.rpartition("::")[2]
     return bool(_LOCAL.match(last)) or not _SCHEME.match(last)
 
 
@@ -110,7 +104,8 @@ def local_path(url: str) -> str:
     >>> local_path("file:///data/./x")
     '/data/x'
     """
-    path = _LOCAL.sub("", _links(url)[-1], count=1) if _LOCAL.match(_links(url)[-1]) else _links(url)[-1]
+    last = url.rpartition("::")[2]
+    path = last[match.end() :] if (match := _LOCAL.match(last)) else last
     return os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 - pathlib keeps '..'
 
 
@@ -119,7 +114,7 @@ def _places(url: str) -> tuple[str, set[tuple[str, ...]]]:
 
     Keys of an object store are literal, '..' included, but some servers resolve them: both readings count.
     """
-    last = _links(url)[-1]
+    last = url.rpartition("::")[2]
     if is_local(last):
         real = os.path.realpath(local_path(last))
         return "file", {tuple(part for part in real.split("/") if part)}
@@ -180,7 +175,7 @@ def basename(url: str) -> str:
     >>> basename("s3://bucket/in/people.parquet"), basename("zip://people.csv::s3://bucket/all.zip")
     ('people.parquet', 'people.csv')
     """
-    named = [link for link in _links(url) if "/" in link] or [url]
+    named = [link for link in url.split("::") if "/" in link] or [url]
     scheme, _, _ = _split(named[0])
     path = re.split(r"[?#]", named[0], maxsplit=1)[0] if scheme in ("http", "https") else named[0]
     return path.rstrip("/").rpartition("/")[2]

@@ -24,7 +24,8 @@ from typing import Any
 from unittest.mock import patch
 
 from microagg_core.data.formats.reading import OPENING_BYTES, PART_BYTES
-from microagg_core.pages.plan_report import bytes_in_words, forecast_stages, time_in_words
+from microagg_core.pages.plan_report import forecast_stages
+from microagg_core.pages.words import duration, size_in_words
 from microagg_core.release.sizing.description import Description, read_description, read_number
 from microagg_core.release.sizing.forecast import Forecast, forecast_at, place_of
 from microagg_core.release.sizing.tasks import MeasuredFigures, StepTasks, Workload, measured_figures
@@ -115,7 +116,7 @@ def table(forecasts: Sequence[Forecast]) -> list[str]:
     lines = [f"{'workers':>8}{'wall':>14}" + "".join(f"{name:>13}" for name in names) + "  binds"]
     for one in forecasts:
         shares = "".join(f"{one.losses[name]:>13.1%}" for name in names)
-        lines.append(f"{one.description.workers:>8,}{time_in_words(one.seconds):>14}{shares}  {one.losses.binds}")
+        lines.append(f"{one.description.workers:>8,}{duration(one.seconds):>14}{shares}  {one.losses.binds}")
     return lines
 
 
@@ -127,8 +128,8 @@ def account(one: Forecast) -> list[str]:
         f"CPU {one.all_cpu_seconds:,.0f} s of tasks, {one.kernel_seconds:,.0f} s of them in kernels; "
         f"{one.flow_cpu_seconds:,.1f} s of the flow",
         f"{traffic['gets']:,.0f} reads, {traffic['puts']:,.0f} writes, {traffic['objects']:,.0f} objects, "
-        f"{bytes_in_words(traffic['work_bytes'])} written to the work area",
-        f"a worker needs {bytes_in_words(one.worker_bytes)}, the flow {bytes_in_words(one.flow_bytes)}",
+        f"{size_in_words(traffic['work_bytes'])} written to the work area",
+        f"a worker needs {size_in_words(one.worker_bytes)}, the flow {size_in_words(one.flow_bytes)}",
     ]
 
 

@@ -169,6 +169,8 @@ def test_who_ties_the_rows_of_a_household_finds_k(project: Project) -> None:
     assert verified.code == 0 and "ok   units: that k=3 units share all rows of each was counted" in verified.out
     again = project.call("run", "release.yaml", "--direct", "--quiet")
     assert again.code == 0 and again.out.startswith("already released")
+    other = project.call("run", "release.yaml", "--direct", "--quiet", "--id", "other")
+    other.assert_refused(4, "54 of 54 records were released before", "under unit.row, from the first release on")
     status = project.call("series", "status", "release.yaml").out
     assert "rows            54 live" in status and "bytes a row" in status
 
@@ -182,7 +184,7 @@ def test_a_plan_tells_which_households_are_withheld(project: Project) -> None:
     assert "withheld: unit: {rows: {at_most: 4}} would release 4 rows of each unit that has more" in planned.out
     assert "left out: of units of several rows nothing is expected, as" in planned.out
     refused = written(project, households(9)).call("plan", "release.yaml")
-    refused.assert_refused(3, "here records are units", "unit: {rows: {at_most: 4}} releases at most 4 of each")
+    refused.assert_refused(3, "here records are units", "with unit: {rows: {at_most: 4}} at least k=3 units have each")
 
 
 @pytest.mark.parametrize(

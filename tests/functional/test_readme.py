@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import doctest
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from command_line import call_command, run_command
 from readme_picture import PICTURES, README, ROOT, between, timeless
@@ -15,6 +17,7 @@ from readme_picture import PICTURES, README, ROOT, between, timeless
 READMES = sorted(
     path for place in ("*.md", "deploy/*.md", "flows/*.md", "microagg_core/**/*.md") for path in ROOT.glob(place)
 )
+HOUSEHOLDS = ROOT / "deploy" / "examples" / "households"
 EXAMPLES = [path for path in READMES if ">>> " in path.read_text(encoding="utf-8")]
 FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 #: A command as it is printed, with what follows on its line.
@@ -48,6 +51,17 @@ def test_the_example_in_python_runs() -> None:
     example = ROOT / "deploy" / "examples" / "python" / "masking.py"
     run = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, check=True)
     assert "k = 3: information loss 34.0 %, groups of [3, 4, 4]" in run.stdout
+
+
+def test_households_of_the_example_share_all_that_is_released(tmp_path: Path) -> None:
+    """Whoever puts rows together by the rent, which is each household's own, finds three households of each profile."""
+    place = shutil.copytree(HOUSEHOLDS, tmp_path / "households", ignore=shutil.ignore_patterns("release", "work"))
+    assert run_command("run", "release.yaml", "--quiet", cwd=place).code == 0
+    (file,) = place.glob("release/example/r0001/data/*.csv")
+    released = pd.read_csv(file).sort_values(["age", "sex", "tenure"])
+    rows = released[["age", "sex", "tenure"]].astype(str).agg(" ".join, axis=1)
+    assert rows.groupby(released["rent"]).agg(", ".join).value_counts().tolist() == [3, 3, 3, 3]
+    assert released.groupby("rent")["tenure"].nunique().eq(1).all()
 
 
 def printed_commands() -> dict[str, set[str]]:

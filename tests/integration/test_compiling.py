@@ -68,7 +68,6 @@ TWICE = {
     "tools.sorting._sort_run",
     "tools.sorting._merge",
     "tools.sorting.sort_numbers",
-    "tools.sorting._sink",
 }
 
 

@@ -26,7 +26,7 @@ from microagg_core.data.formats.options import compression_of
 from microagg_core.data.places import Input
 from microagg_core.data.tables.types import is_ordered, is_text_or_bytes, levels_of, plain, plain_schema, with_levels
 from microagg_core.errors import DataError, SpecError
-from microagg_core.store.inputs import InputFile, fetch_input, input_file, input_files, open_input
+from microagg_core.store.inputs import InputFile, input_file, input_files, open_input
 from microagg_core.store.urls import basename, is_local, shown
 
 Item = TypeVar("Item")
@@ -129,7 +129,7 @@ class Stretch:
         """Open the file, whose place may be anywhere if it is not what it was when it was cut."""
         if self.state and input_file(self.url, source.storage_options).state != self.state:
             raise file_changed(shown(self.url))
-        return (fetch_input if self.is_small else open_input)(self.url, source.storage_options)
+        return open_input(self.url, source.storage_options, at_once=self.is_small)
 
 
 @dataclass(frozen=True)
@@ -431,10 +431,12 @@ _PARQUET_MAGIC = b"PAR1"
 
 def read_unit_list(path: str, names: Sequence[str]) -> pa.Table:
     """Read the units of a CSV or Parquet file; of CSV all values are text, so that 012 stays what it is."""
+    types = dict.fromkeys(names, pa.large_string())
+    options = pa.csv.ConvertOptions(column_types=types, strings_can_be_null=True, null_values=[""])
     try:
         with Path(path).open("rb") as file:
             is_parquet = file.read(len(_PARQUET_MAGIC)) == _PARQUET_MAGIC
-        table = pa.parquet.read_table(path) if is_parquet else _read_csv(path, names)
+        table = pa.parquet.read_table(path) if is_parquet else pa.csv.read_csv(path, convert_options=options)
     except OSError as error:
         raise SpecError(f"--units: {path} cannot be read ({error.strerror or 'an error'}); name a file") from None
     except pa.ArrowException:  # the library's message may quote a unit
@@ -445,9 +447,3 @@ def read_unit_list(path: str, names: Sequence[str]) -> pa.Table:
     if missing:
         raise SpecError(f"--units: {path} has no column {missing[0]!r}; its columns must be those of unit in the spec")
     return table.select(list(names))
-
-
-def _read_csv(path: str, names: Sequence[str]) -> pa.Table:
-    types = dict.fromkeys(names, pa.large_string())
-    options = pa.csv.ConvertOptions(column_types=types, strings_can_be_null=True, null_values=[""])
-    return pa.csv.read_csv(path, convert_options=options)

@@ -31,15 +31,6 @@ class SaysFormat(Protocol):
         """How CSV is written, where that is the format."""
 
 
-_POLARS = """\
-tables = []
-for name in files:
-    with fsspec.open(name) as file:
-        tables.append(READ)
-data = pl.concat(tables)
-"""
-
-
 @dataclass(frozen=True)
 class ReaderCode:
     """Code of others that reads the files of a release, for the pages beside it.
@@ -62,10 +53,6 @@ class ReaderCode:
     duckdb_imports: str = ""
     pandas_imports: str = "import pandas as pd\n"
     polars_before: str = ""
-
-    @property
-    def polars_lines(self) -> str:
-        return self.polars_before + _POLARS.replace("READ", self.polars)
 
 
 def pandas_frames(read: str) -> str:

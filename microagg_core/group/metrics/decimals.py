@@ -17,13 +17,9 @@ from microagg_core.arrays import Floats
 _MOST_DECIMALS = 21
 #: Floats have short decimals if they are whole numbers of their last decimal, below these limits: all decimals of 14
 #: digits are told apart by float64, and all whole numbers below 2**23 of any power of ten by float32.
-_DOUBLE_LIMIT, _SINGLE_LIMIT = 1e14, 2.0**23
+_LIMITS = {False: 1e14, True: 2.0**23}
 #: Really continuous values show within so many.
 _GLANCE = 1000
-
-
-def _limit(single: bool) -> float:
-    return _SINGLE_LIMIT if single else _DOUBLE_LIMIT
 
 
 def decimals_needed(values: Floats, single: bool = False) -> int | None:
@@ -38,7 +34,7 @@ def decimals_needed(values: Floats, single: bool = False) -> int | None:
     """
     if len(values) > _GLANCE and decimals_needed(values[:_GLANCE], single) is None:
         return None
-    rest, limit = values[values != 0.0], _limit(single)
+    rest, limit = values[values != 0.0], _LIMITS[single]
     decimals = 0
     while len(rest):
         power = float(10**decimals)
@@ -72,6 +68,6 @@ def short_together(decimals: int | None, greatest: float, single: bool) -> int |
     >>> short_together(2, 1e6, False), short_together(2, 1e13, False)
     (2, None)
     """
-    if decimals is None or greatest * float(10**decimals) >= _limit(single):
+    if decimals is None or greatest * float(10**decimals) >= _LIMITS[single]:
         return None
     return decimals

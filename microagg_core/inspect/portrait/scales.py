@@ -9,7 +9,7 @@ all) does not take part in choosing a scale.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -205,12 +205,9 @@ def _of_days(low: float, high: float, apart: float) -> Floats:
         step = 12 * digit * 10**exponent
     first, last = (int(np.datetime64(int(day), "D").astype("M8[M]").astype(int)) for day in (low, high))
     numbers = range((first + _MONTHS_BEFORE_1970) // step, (last + _MONTHS_BEFORE_1970) // step + 1)
-    days = _first_days([number * step - _MONTHS_BEFORE_1970 for number in numbers])
+    months = np.array([number * step - _MONTHS_BEFORE_1970 for number in numbers], dtype="M8[M]")
+    days = months.astype("M8[D]").astype(np.int64).astype(np.float64)
     return days[(days >= low) & (days <= high)]
-
-
-def _first_days(months: Sequence[int]) -> Floats:
-    return np.array(months, dtype="M8[M]").astype("M8[D]").astype(np.int64).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -233,11 +230,6 @@ class Sight:
     def common(self) -> Floats:
         distinct, counts = self.counted
         return distinct[counts >= self.fewest]
-
-    @property
-    def n_common(self) -> int:
-        counts = self.counted[1]
-        return int(counts[counts >= self.fewest].sum())
 
     @property
     def _is_spike(self) -> Bools:
@@ -316,20 +308,20 @@ def frame_edges(sight: Sight) -> Edges:
 
 def _of_many(sight: Sight, wanted: Edges) -> Edges:
     moved = [_off_few(sight, wanted.places, i) for i in range(len(wanted.places))]
-    apart = np.unique(np.array([place for place in moved if place is not None]))
+    apart = np.unique(_there(moved))
     return Edges(_joined(apart, sight.records_between(apart), sight.fewest), wanted.scale)
 
 
 def _has_few_values(sight: Sight) -> bool:
-    n_rare = len(sight.values) - sight.n_common
+    counts = sight.counted[1]
+    n_rare = int(counts[counts < sight.fewest].sum())
     few = n_rare <= max(sight.fewest, _RARE * len(sight.values)) and len(sight.common) <= sight.most
     return few or len(sight.spread) < 2 * sight.fewest
 
 
 def _of_common(sight: Sight) -> Edges:
     pairs = zip(sight.common[:-1].tolist(), sight.common[1:].tolist(), strict=True)
-    places = [between(low, high) for low, high in pairs]
-    return Edges(np.array([place for place in places if place is not None]), "values")
+    return Edges(_there(between(low, high) for low, high in pairs), "values")
 
 
 def _of_spread(sight: Sight) -> Edges:
@@ -365,8 +357,7 @@ def _of_magnitudes(sight: Sight, low: float, high: float) -> Floats:
 
 def _of_shares(sight: Sight) -> Floats:
     around = [((i - 0.25) / sight.most, (i + 0.25) / sight.most) for i in range(1, sight.most)]
-    places = [between(sight.quantile(low), sight.quantile(high)) for low, high in around]
-    return np.unique(np.array([place for place in places if place is not None]))
+    return np.unique(_there(between(sight.quantile(low), sight.quantile(high)) for low, high in around))
 
 
 def _around_spikes(sight: Sight) -> Floats:
@@ -378,6 +369,10 @@ def _around_spikes(sight: Sight) -> Floats:
             places.append(between(spike, float(above[sight.fewest - 1])))
         if len(below) >= sight.fewest:
             places.append(between(float(below[-sight.fewest]), spike))
+    return _there(places)
+
+
+def _there(places: Iterable[float | None]) -> Floats:
     return np.array([place for place in places if place is not None])
 
 

@@ -22,7 +22,7 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.arrays import Floats, Ints
+from microagg_core.arrays import Floats
 from microagg_core.group.metrics.statistics import significant
 from microagg_core.inspect.portrait.contract import PERCENTS, Counted, Quantile, Summary
 from microagg_core.inspect.portrait.scales import DrawnColumn, ShownColumn
@@ -54,7 +54,8 @@ def summaries_of(columns: Iterable[DrawnColumn], fewest: int) -> list[Summary]:
 def _summary(column: DrawnColumn, fewest: int) -> Summary:
     there, shown = column.there, column.shown
     before, after = (np.unique(side[there], return_counts=True) for side in (column.before, column.after))
-    zeros, heaps = (Counted(count(*before), count(*after)) for count in (_zeros, _heaps))
+    zeros = Counted(*(int(counts[values == 0].sum()) for values, counts in (before, after)))
+    heaps = Counted(*(int(np.sort(counts[values != 0])[-_HEAPS:].sum()) for values, counts in (before, after)))
     came, released = (np.repeat(*side) for side in (before, after))
     return Summary(
         column=shown.kind.name,
@@ -65,14 +66,6 @@ def _summary(column: DrawnColumn, fewest: int) -> Summary:
         before=tuple(common_quantile(came, percent, fewest, shown) for percent in PERCENTS),
         after=tuple(_as_it_is(_quantile(released, percent, shown), shown) for percent in PERCENTS),
     )
-
-
-def _zeros(values: Floats, counts: Ints) -> int:
-    return int(counts[values == 0].sum())
-
-
-def _heaps(values: Floats, counts: Ints) -> int:
-    return int(np.sort(counts[values != 0])[-_HEAPS:].sum())
 
 
 def _quantile(ordered: Floats, percent: int, shown: ShownColumn) -> float:

@@ -24,9 +24,8 @@ from microagg_core.group.points import AnyPoints
 from microagg_core.group.refine.neighbours import Records
 from microagg_core.inspect.demand import Demand
 from microagg_core.inspect.distributions import Distribution
-from microagg_core.inspect.protect.exchanges import exchange_records, mend
 from microagg_core.inspect.protect.gathering import gather_k_first, gather_t_first
-from microagg_core.inspect.protect.rings import join_rings, relabel, rings
+from microagg_core.inspect.protect.rings import exchange_records, join_rings, mend, relabel, rings
 from microagg_core.inspect.protect.rules import (
     FEW,
     NAMES,

@@ -11,6 +11,7 @@ import numpy as np
 
 from microagg_core.arrays import Floats, Ints
 from microagg_core.kernels.machine_code.jit import jit, uncounted
+from microagg_core.kernels.tools.sorting import sort_numbers
 
 #: What is asked of distances from the whole: nothing, or that of names, or that of values with an order.
 UNBOUND, NAMES, ORDERED = 0, 1, 2
@@ -18,8 +19,6 @@ UNBOUND, NAMES, ORDERED = 0, 1, 2
 MOST_OF_WEIGHT = 0.5 * (1.0 + 5e-10)
 #: For groups of up to so many records it is known beforehand where the whole's share passes theirs.
 FEW = 64
-#: Longer lists are sorted with gaps first.
-_SHORT = 12
 
 
 class Rules(NamedTuple):
@@ -38,22 +37,6 @@ class Rules(NamedTuple):
     passed: Ints  #: (columns, FEW + 1, FEW + 1), for a group's size and rank, the value from which the whole has more
     room: Ints  #: (n), for the codes of one group
     weights: Floats  #: (n), survey weights of the records; none where there are none
-
-
-@uncounted
-def _sort(numbers: Ints, size: int) -> None:
-    """Sort the first numbers in place."""
-    gap = 1
-    while size > _SHORT and 3 * gap + 1 < size:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for i in range(gap, size):
-            moving, at = numbers[i], i
-            while at >= gap and numbers[at - gap] > moving:
-                numbers[at] = numbers[at - gap]
-                at -= gap
-            numbers[at] = moving
-        gap //= 3
 
 
 @uncounted
@@ -113,7 +96,7 @@ def broken_by(rules: Rules, members: Ints, size: int) -> float:
         for i in range(size):
             room[valued] = rules.codes[c, members[i]]
             valued += room[valued] > 0
-        _sort(room, valued)
+        sort_numbers(room[:valued])
         distinct = min(1, valued)
         for i in range(1, valued):
             distinct += room[i] != room[i - 1]

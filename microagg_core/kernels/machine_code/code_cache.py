@@ -61,11 +61,8 @@ def _places() -> Iterator[tuple[Path, bool]]:
         if usual.is_absolute():
             yield usual / "microagg", False
     with suppress(OSError):  # no temporary folder can be written
-        yield Path(os.environ.get(LASTING_TMPDIR) or tempfile.gettempdir()) / f"microagg-{_user()}", False
-
-
-def _user() -> int:
-    return os.getuid() if hasattr(os, "getuid") else 0
+        user = os.getuid() if hasattr(os, "getuid") else 0
+        yield Path(os.environ.get(LASTING_TMPDIR) or tempfile.gettempdir()) / f"microagg-{user}", False
 
 
 def _made(base: Path, named: bool, name: str) -> Path:

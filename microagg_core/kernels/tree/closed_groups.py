@@ -55,8 +55,7 @@ def new_order(tree: Tree, total: Total) -> Order:
     size = max(_LEAST, n // 8)
     greatest = 0.0
     for j in range(p - tree.costs.shape[0]):
-        for i in range(n):
-            greatest = max(greatest, abs(tree.X[j, i]))
+        greatest = max(greatest, np.abs(tree.X[j]).max())
     return Order(
         np.zeros(total.sums.shape[1]),
         np.zeros(total.counts.shape[0]),

@@ -22,7 +22,7 @@ from microagg_core.kernels.tree.closed_groups import (
 from microagg_core.kernels.tree.mdav import look_from, take_group
 from microagg_core.kernels.tree.searches import NEAREST, Search, add_leaf, find_nearest, new_search
 from microagg_core.kernels.tree.shrinking_tree import LEAF, Tree, leaf_distances, new_tree, rebuild_if_sparse, remove
-from microagg_core.kernels.values import Values, total_of_values
+from microagg_core.kernels.values import Values, distance, total_of_values
 
 
 class Draft(NamedTuple):
@@ -34,25 +34,19 @@ class Draft(NamedTuple):
 
 
 @uncounted
-def _pair_sum(X: Floats, costs: Floats, draft: Draft, records: Ints) -> float:
+def _pair_sum(tree: Tree, draft: Draft, records: Ints) -> float:
     """Sum of the squared distances between all pairs of k records, in the order of record numbers."""
-    numbers, rows, k = draft.numbers, draft.rows, records.shape[0]
-    for i in range(k):
+    numbers, rows, total = draft.numbers, draft.rows, 0.0
+    for i in range(records.shape[0]):
         numbers[i] = records[i]
     sort_numbers(numbers)
-    for i in range(k):
-        for j in range(X.shape[0]):
-            rows[i, j] = X[j, numbers[i]]
-    total = 0.0
-    for a in range(k):
-        for b in range(a + 1, k):
-            d, n_numbers = 0.0, X.shape[0] - costs.shape[0]
-            for j in range(n_numbers):
-                d += (rows[a, j] - rows[b, j]) ** 2
-            for c in range(costs.shape[0]):
-                if rows[a, n_numbers + c] != rows[b, n_numbers + c]:
-                    d += costs[c]
-            total += d
+    for i in range(records.shape[0]):
+        for j in range(rows.shape[1]):
+            rows[i, j] = tree.X[j, numbers[i]]
+    values = Values(rows.T, tree.costs)
+    for a in range(records.shape[0]):
+        for b in range(a + 1, records.shape[0]):
+            total += distance(values, a, b)
     return total
 
 
@@ -64,13 +58,13 @@ def _starts_group(tree: Tree, search: Search, draft: Draft, growth: float, weigh
     """
     k = draft.members.shape[0]
     # Means a record, of k records placed and of k + 1, both times k x k x (k + 1) x weight.
-    started = _pair_sum(tree.X, tree.costs, draft, draft.members) * (k + 1) * weight
+    started = _pair_sum(tree, draft, draft.members) * (k + 1) * weight
     joined = float(k) * k * growth
     if started <= joined:
         return True
     leaf = look_from(tree, search, draft.members[1])
     find_nearest(tree, search, leaf, k)
-    return bool(started <= joined + k * _pair_sum(tree.X, tree.costs, draft, search.found[:k]) * weight)
+    return bool(started <= joined + k * _pair_sum(tree, draft, search.found[:k]) * weight)
 
 
 @uncounted

@@ -11,7 +11,6 @@ import numpy as np
 from microagg_core.arrays import Floats
 from microagg_core.data.kinds.metric import metric_words
 from microagg_core.group.metrics.statistics import readable
-from microagg_core.inspect.portrait.categories import MOST_NAMED
 from microagg_core.inspect.portrait.contract import (
     PERCENTS,
     CategoryTable,
@@ -23,6 +22,7 @@ from microagg_core.inspect.portrait.contract import (
     Regression,
     Summary,
 )
+from microagg_core.inspect.portrait.pictures import MOST_NAMED
 from microagg_core.inspect.portrait.portrait import fewest_records
 from microagg_core.pages.operator.charts import correlation_chart, distribution_chart, fits_chart, pair_chart
 from microagg_core.pages.operator.inputs import ReportInputs

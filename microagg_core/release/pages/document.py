@@ -92,14 +92,14 @@ def bullets(*items: Text | str) -> list[Text]:
     return [(item,) if isinstance(item, str) else item for item in items]
 
 
-def listed(words: Iterable[Word], last: str = "and") -> Text:
+def listed(words: Iterable[Word]) -> Text:
     """Put commas between words.
 
     >>> listed(["a", "b", "c"])
     ('a', ', ', 'b', ' and ', 'c')
     """
     parts = tuple(words)
-    separators = [", "] * (len(parts) - 2) + [f" {last} "] * (len(parts) > 1)
+    separators = [", "] * (len(parts) - 2) + [" and "] * (len(parts) > 1)
     text: list[Word] = list(parts[:1])
     for separator, word in zip(separators, parts[1:], strict=True):
         text += [separator, word]

@@ -144,11 +144,6 @@ def _details(manifest: Manifest, *, several: bool) -> list[Text]:
     return [*said, ("The same data and settings give other groups each time: how good they are depended on time.",)]
 
 
-def _blanked_names(manifest: Manifest) -> list[str]:
-    """Columns of which some values are blanked, as far as that is told."""
-    return [name for name, entry in (manifest.blanked or {}).items() if entry.blanked != 0]
-
-
 _BLANKED = (
     "A missing value stays missing, and records that lack the same columns were grouped together. Where fewer than {k} "
     "{units} lack the same, values of others were blanked, so that at least {k} do: a value that is missing here may "
@@ -255,15 +250,13 @@ def _kept_exactly(manifest: Manifest) -> list[Block]:
     if manifest.undersized != "merge":
         return [paragraph(*start, f"Every combination of values has at least {manifest.k}.")]
     merged = f"A combination that {few} was merged with a neighbour, the last column's values first. "
-    return [paragraph(*start, f"{merged}{what} released as text:"), [*_parent_labels(blocking), *_LABELS]]
+    labels = list(_LABELS)
+    if with_hierarchy := tuple(column for column in blocking if column.hierarchy):
+        labels.insert(0, ("Of ", *names(with_hierarchy), _PARENTS))
+    return [paragraph(*start, f"{merged}{what} released as text:"), labels]
 
 
-def _parent_labels(blocking: tuple[ColumnEntry, ...]) -> list[Text]:
-    columns = tuple(column for column in blocking if column.hierarchy)
-    said = "the parent of values that were merged stands for them; a record has one of the values below it."
-    return [("Of ", *names(columns), f", {said}")] if columns else []
-
-
+_PARENTS = ", the parent of values that were merged stands for them; a record has one of the values below it."
 _LABELS: list[Text] = [
     (Name("b|c"), " stands for values that were merged: a record has one of them."),
     (Name("*"), " stands for values that were merged and are not listed."),
@@ -388,11 +381,10 @@ def _gone(manifest: Manifest) -> str:
 
 
 def _without_blanked(manifest: Manifest) -> str:
-    if manifest.missing != "blank" or (manifest.blanked is not None and not _blanked_names(manifest)):
+    is_none = manifest.blanked is not None and all(entry.blanked == 0 for entry in manifest.blanked.values())
+    if manifest.missing != "blank" or is_none:
         return ""
-    return (
-        ", and for the values that are blanked" if manifest.suppressed != 0 else ", but for the values that are blanked"
-    )
+    return f", {'and' if manifest.suppressed != 0 else 'but'} for the values that are blanked"
 
 
 _CARRIED = " Groups that were released before have the means that they had then."

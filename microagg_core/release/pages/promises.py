@@ -33,9 +33,10 @@ def promises_section(manifest: Manifest) -> Section:
     ]
     promised += [_protected(name, entry) for name, entry in manifest.protect.items()]
     blocks: list[Block] = [bullets(*promised)]
-    if manifest.series is not None:
-        who = "a unit" if manifest.several else "somebody"
-        blocks += [paragraph(_of_series(manifest.series)), bullets(*_nights(manifest.series, manifest.k, who))]
+    if (series := manifest.series) is not None:
+        order = "the first" if series.night == 0 else f"number {series.night + 1}"
+        blocks.append(paragraph(f"This release is {order} of a series, {_MODES[series.mode]}."))
+        blocks.append(bullets(*_nights(series, manifest.k, "a unit" if manifest.several else "somebody")))
     passed = ", ".join(visible(check.name) for check in manifest.checks if check.passed)
     if passed:
         blocks.append(paragraph(f"Before it was published, the files were read again and checked: {passed}."))
@@ -79,11 +80,6 @@ _CHANGES = (
     "share a combination, or for at least {k}."
 )
 _OLDER = "Values by which records are grouped are those of the release in which they first stood, so they may be older."
-
-
-def _of_series(series: SeriesEntry) -> str:
-    order = "the first" if series.night == 0 else f"number {series.night + 1}"
-    return f"This release is {order} of a series, {_MODES[series.mode]}."
 
 
 def _nights(series: SeriesEntry, k: int, who: str) -> list[str]:

@@ -7,18 +7,10 @@ from collections import Counter
 
 from microagg_core.data.formats.options import CsvOutput
 from microagg_core.data.formats.writing import ReaderCode, released_format
-from microagg_core.release.manifest import ColumnEntry, Manifest
+from microagg_core.release.manifest import Manifest
 from microagg_core.release.pages.document import Snippet
 from microagg_core.release.pages.escaping import sql_name, sql_text, visible
-from microagg_core.release.pages.words import (
-    about,
-    address,
-    column_type,
-    column_words,
-    said_of,
-    summary,
-    title,
-)
+from microagg_core.release.pages.words import about, address, column_type, column_words, said_of, summary, title
 
 #: The files are named by the manifest: no web server lists what is in a folder.
 _FILES = """\
@@ -30,6 +22,13 @@ import fsspec
 with fsspec.open(f"{{release}}/manifest.json") as file:
     manifest = json.load(file)
 files = [f"{{release}}/{{part['name']}}" for part in manifest["parts"]]
+"""
+_POLARS = """\
+tables = []
+for name in files:
+    with fsspec.open(name) as file:
+        tables.append(READ)
+data = pl.concat(tables)
 """
 _DUCKDB = """\
 import duckdb
@@ -51,18 +50,15 @@ files <- paste0(release, "/", manifest$parts$name)
 def reading_snippets(manifest: Manifest) -> tuple[Snippet, ...]:
     url, code = address(manifest), released_format(manifest).reader_code
     example = f"# It is at {url}\n" if url else ""
-    pandas = _with_files(example, code.pandas_imports) + _filled(code.pandas, manifest, "arrow")
-    polars = _with_files(example, "import polars as pl\n") + _filled(code.polars_lines, manifest, "polars")
+    pandas = _FILES.format(example=example, imports=code.pandas_imports) + _filled(code.pandas, manifest, "arrow")
+    polars = _FILES.format(example=example, imports="import polars as pl\n")
+    polars += _filled(code.polars_before + _POLARS.replace("READ", code.polars), manifest, "polars")
     return (
         Snippet("python", "pandas", pandas),
         Snippet("python", "polars", polars),
         Snippet("python", "DuckDB", _duckdb(manifest, example, code)),
         Snippet("r", "R", _R_FILES.format(example=example) + _filled(code.r, manifest, "r")),
     )
-
-
-def _with_files(example: str, imports: str) -> str:
-    return _FILES.format(example=example, imports=imports)
 
 
 def _filled(template: str, manifest: Manifest, attribute: str) -> str:
@@ -82,7 +78,7 @@ def _filled(template: str, manifest: Manifest, attribute: str) -> str:
 
 def _duckdb(manifest: Manifest, example: str, code: ReaderCode) -> str:
     if code.duckdb:
-        return _with_files(example, code.duckdb_imports) + _filled(code.duckdb, manifest, "duckdb")
+        return _FILES.format(example=example, imports=code.duckdb_imports) + _filled(code.duckdb, manifest, "duckdb")
     query = json.dumps(f"SELECT * FROM {sql_name(visible(manifest.name))}", ensure_ascii=False)
     return _DUCKDB.format(example=example, query=query)
 
@@ -115,17 +111,18 @@ def views_sql(manifest: Manifest) -> bytes:
         files=",\n".join(f"    {sql_text(part.name)}" for part in manifest.parts),
         options=_csv_options(manifest),
     )
-    comments = [f"COMMENT ON VIEW {view} IS {sql_text(_of_release(manifest))};\n"]
-    for column in _told_apart(manifest.columns):
-        comment = sql_text(_of_column(manifest, column))
-        comments.append(f"COMMENT ON COLUMN {view}.{sql_name(column.name)} IS {comment};\n")
+    words = [title(manifest), f"release {manifest.id}, revision {manifest.revision}", summary(manifest)]
+    words += [f"licence: {licence}"] if (licence := about(manifest).licence) else []
+    comments = [f"COMMENT ON VIEW {view} IS {sql_text(visible('; '.join(words)))};\n"]
+    # DuckDB does not tell great letters from small ones: of columns that differ by nothing else none has a comment.
+    names = Counter(column.name.lower() for column in manifest.columns)
+    for column in manifest.columns:
+        if names[column.name.lower()] == 1 and visible(column.name) == column.name:
+            said = said_of(manifest, column)
+            name = f"{said.label} ({said.unit})" if said.label and said.unit else said.label or said.unit
+            comment = sql_text(column_words(manifest, column, name))
+            comments.append(f"COMMENT ON COLUMN {view}.{sql_name(column.name)} IS {comment};\n")
     return (head + "".join(comments)).encode()
-
-
-def _told_apart(columns: tuple[ColumnEntry, ...]) -> list[ColumnEntry]:
-    """List the columns that DuckDB calls by their own names: it does not tell great letters from small ones."""
-    names = Counter(column.name.lower() for column in columns)
-    return [column for column in columns if names[column.name.lower()] == 1 and visible(column.name) == column.name]
 
 
 def _csv_options(manifest: Manifest) -> str:
@@ -138,16 +135,3 @@ def _csv_options(manifest: Manifest) -> str:
         + ",\n".join(types)
         + "\n}"
     )
-
-
-def _of_release(manifest: Manifest) -> str:
-    said = about(manifest)
-    words = [title(manifest), f"release {manifest.id}, revision {manifest.revision}", summary(manifest)]
-    words += [f"licence: {said.licence}"] if said.licence else []
-    return visible("; ".join(words))
-
-
-def _of_column(manifest: Manifest, column: ColumnEntry) -> str:
-    said = said_of(manifest, column)
-    name = f"{said.label} ({said.unit})" if said.label and said.unit else said.label or said.unit
-    return column_words(manifest, column, name)

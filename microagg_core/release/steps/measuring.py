@@ -28,8 +28,8 @@ from microagg_core.group.metrics.statistics import LossStatistics, losses_of, si
 from microagg_core.inspect.checks.edits import Edits
 from microagg_core.inspect.checks.weights import Weights
 from microagg_core.inspect.gate import Inspected, measures
-from microagg_core.inspect.portrait.categories import category_tables
 from microagg_core.inspect.portrait.contract import Portrait, WeightedTotals
+from microagg_core.inspect.portrait.pictures import category_tables
 from microagg_core.inspect.portrait.portrait import Portraying, fewest_records, portrait_of
 from microagg_core.inspect.published import (
     MOST_DIGITS,

@@ -109,10 +109,7 @@ def compare(
         typer.Option("--quasi-identifiers", help="Of a file: columns, separated by commas; default: all with a mean."),
     ] = "",
     k: Annotated[
-        str,
-        typer.Option(
-            "--k", help="Values of k, separated by commas; default: of a file 3,5,10, of a spec its own and neighbours."
-        ),
+        str, typer.Option("--k", help="Values of k, separated by commas; default: 3,5,10, of a spec it and neighbours.")
     ] = "",
     algorithms: Annotated[
         str, typer.Option("--algorithms", help="Algorithms, separated by commas; default: all that suit.")
@@ -151,21 +148,21 @@ def compare(
 
         of_file = {"--quasi-identifiers": quasi_identifiers or None, "--seed": seed}
         _refuse_options(of_file, data, "a release spec, which says that itself")
-        grid = _grid(k, listed(algorithms), listed(refine or ""), seeds=seeds, records=records)
+        grid = _grid(k, algorithms, refine or "", seeds=seeds, records=records)
         order = Order(data, release_id, settings=tuple(settings or ()))
         _compare_release(order, grid, as_json, table, plot, page, record)
         return
     of_spec = {"--refine": refine, "--seeds": seeds, "--records": records, "--id": release_id, "--set": settings}
     _refuse_options({**of_spec, "--html": page}, data, "a file of data; the option is for a release.yaml")
-    ks = _whole_numbers(k or "3,5,10")
-    _compare_file(data, listed(quasi_identifiers), ks, listed(algorithms), seed or 0, as_json, table, plot, quiet)
+    columns, ks = listed(quasi_identifiers), _whole_numbers(k or "3,5,10")
+    _compare_file(data, columns, ks, listed(algorithms), seed or 0, as_json, table, plot, quiet)
 
 
-def _grid(k: str, algorithms: list[str], refine: list[str], **budget: int | None) -> Grid:
+def _grid(k: str, algorithms: str, refine: str, **budget: int | None) -> Grid:
     from microagg_core.compare.grid import Grid
 
     said = {name: value for name, value in budget.items() if value is not None}
-    return Grid(tuple(_whole_numbers(k) if k else ()), tuple(algorithms), tuple(refine), **said)
+    return Grid(tuple(_whole_numbers(k) if k else ()), tuple(listed(algorithms)), tuple(listed(refine)), **said)
 
 
 def _compare_file(

@@ -116,7 +116,7 @@ class Csv(InputFormat):
         unknown = [name for name in source.csv.types if name not in names]
         if unknown:
             raise DataError(f"input.csv.types: {shown(url)} has no column {unknown[0]!r}{_hint(names)}")
-        schema = pa.schema([pa.field(name, _declared(source.csv, name)) for name in names])
+        schema = pa.schema([(name, csv_type(source.csv.types.get(name, "text"))) for name in names])
         return schema, [((), _text_bytes(url, file.seek(0, io.SEEK_END)))]
 
     def rows_in(self, file: BinaryIO, url: str, source: Input) -> Iterator[int]:
@@ -178,7 +178,19 @@ class Csv(InputFormat):
         return dataclasses.replace(listing, parts=numbered)
 
     def starter_options(self, source: Input) -> str:
-        return _dialect_lines(source.csv)
+        dialect = source.csv
+        lines = [
+            "  csv:",
+            f"    delimiter: {json.dumps(dialect.delimiter)}",
+            f"    encoding: {quoted(dialect.encoding)}",
+            f"    decimal_mark: {json.dumps(dialect.decimal_mark)}",
+            f"    null_words: [{', '.join(map(json.dumps, dialect.null_words))}]    # missing, in columns with a type",
+            '    # A column without a type here is text, kept to the byte ("01" stays "01"): a category where it is a',
+            "    # quasi-identifier, and an empty cell is one too. Declare the types of numbers and dates.",
+        ]
+        types = [f"      {quoted(name)}: {kind}" for name, kind in dialect.types.items()]
+        types = ["    types:", *types] if types else ["    # types:", "    #   a_column: int64"]
+        return "\n".join([*lines, *types, ""])
 
 
 def _large_files(parts: Sequence[InputPart]) -> list[Stretch]:
@@ -202,10 +214,6 @@ def _record_ranges(scanned: Sequence[tuple[Stretch, Place]], source: Input) -> l
         ends = [(end, Quoting(bool(settles), bool(turns))) for _, (end, settles, turns) in scanned]
         ranges = CsvBytes(file, source.csv).record_ranges(first.size, ends)
     return [dataclasses.replace(first, place=place) for place in ranges]
-
-
-def _declared(dialect: CsvInput, name: str) -> pa.DataType:
-    return csv_type(dialect.types.get(name, "text"))
 
 
 def _header(file: BinaryIO, url: str, source: Input) -> list[str]:
@@ -237,7 +245,7 @@ def _parsed(
 ) -> Iterator[pa.RecordBatch]:
     dialect = source.csv
     convert = pa.csv.ConvertOptions(
-        column_types={name: _declared(dialect, name) for name in names},
+        column_types={name: csv_type(dialect.types.get(name, "text")) for name in names},
         null_values=list(dialect.null_words),
         # A text is kept to the byte: no word makes it a null. Quotes do not make a number of a word.
         strings_can_be_null=False,
@@ -287,20 +295,6 @@ def _line(stretch: Stretch, source: Input, number: int) -> int:
         with contextlib.suppress(MicroaggError), open_input(stretch.url, source.storage_options) as file:
             return CsvBytes(file, source.csv).line_of(_start(stretch), number)
     return number
-
-
-def _dialect_lines(dialect: CsvInput) -> str:
-    lines = [
-        "  csv:",
-        f"    delimiter: {json.dumps(dialect.delimiter)}",
-        f"    encoding: {quoted(dialect.encoding)}",
-        f"    decimal_mark: {json.dumps(dialect.decimal_mark)}",
-        f"    null_words: [{', '.join(map(json.dumps, dialect.null_words))}]    # missing, in columns with a type",
-        '    # A column without a type here is text, kept to the byte ("01" stays "01"): a category where it is a',
-        "    # quasi-identifier, and an empty cell is one too. Declare the types of numbers and dates.",
-    ]
-    types = [f"      {quoted(name)}: {kind}" for name, kind in dialect.types.items()]
-    return "\n".join([*lines, *(["    types:", *types] if types else ["    # types:", "    #   a_column: int64"]), ""])
 
 
 FORMAT = Csv()

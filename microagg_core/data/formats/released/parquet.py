@@ -86,24 +86,25 @@ def _beside_schema(file: pa.parquet.ParquetFile) -> str | None:
     return None
 
 
+def _chunks(metadata: pa.parquet.FileMetaData, group: int) -> list[pa.parquet.ColumnChunkMetaData]:
+    return [metadata.row_group(group).column(number) for number in range(metadata.num_columns)]
+
+
 def _beside_chunks(metadata: pa.parquet.FileMetaData, blocking: Collection[str]) -> str | None:
-    for group in range(metadata.num_row_groups):
-        for number in range(metadata.num_columns):
-            chunk = metadata.row_group(group).column(number)
-            if chunk.is_stats_set and chunk.path_in_schema not in blocking:
-                return "statistics of a column that is not for blocking"
-            if chunk.file_path:
-                return "a link to another file"
-            if getattr(chunk, "metadata", None):
-                return "metadata of a column"
+    for chunk in (chunk for group in range(metadata.num_row_groups) for chunk in _chunks(metadata, group)):
+        if chunk.is_stats_set and chunk.path_in_schema not in blocking:
+            return "statistics of a column that is not for blocking"
+        if chunk.file_path:
+            return "a link to another file"
+        if getattr(chunk, "metadata", None):
+            return "metadata of a column"
     return None
 
 
 def _beside_values(file: pa.parquet.ParquetFile) -> str | None:
     """Find statistics that are not those of the very values: least and greatest of a file before masking, say."""
     for group in range(file.metadata.num_row_groups):
-        row_group = file.metadata.row_group(group)
-        chunks = [row_group.column(number) for number in range(row_group.num_columns)]
+        chunks = _chunks(file.metadata, group)
         told = {chunk.path_in_schema: chunk.statistics for chunk in chunks if chunk.is_stats_set}
         if told and told != _statistics_of(file.read_row_group(group, columns=list(told), use_threads=False)):
             return "statistics that are not those of its values"
@@ -113,12 +114,11 @@ def _beside_values(file: pa.parquet.ParquetFile) -> str | None:
 def _statistics_of(table: pa.Table) -> dict[str, pa.parquet.Statistics]:
     sink = io.BytesIO()
     pa.parquet.write_table(table, sink, row_group_size=max(table.num_rows, 1))
-    group = pa.parquet.read_metadata(io.BytesIO(sink.getvalue())).row_group(0)
-    chunks = [group.column(number) for number in range(group.num_columns)]
+    chunks = _chunks(pa.parquet.read_metadata(io.BytesIO(sink.getvalue())), 0)
     return {chunk.path_in_schema: chunk.statistics for chunk in chunks}
 
 
 def _beside_bytes(metadata: pa.parquet.FileMetaData, n_bytes: int) -> str | None:
-    groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
-    pages = sum(group.column(number).total_compressed_size for group in groups for number in range(group.num_columns))
+    groups = range(metadata.num_row_groups)
+    pages = sum(chunk.total_compressed_size for group in groups for chunk in _chunks(metadata, group))
     return None if pages + metadata.serialized_size + _MARKS_BYTES == n_bytes else "bytes that belong to no column"
