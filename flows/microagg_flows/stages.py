@@ -60,6 +60,7 @@ from microagg_core.release.steps.units import (
 )
 from microagg_core.release.surroundings import try_work_area
 from microagg_core.runner import run_look, run_scan, run_upload, steps
+from microagg_core.series.together import parts_of_units
 from microagg_core.spec.columns import resolve_schema
 from microagg_core.spec.loading import canonical
 from microagg_core.store.objects import Store
@@ -99,9 +100,10 @@ def survey(release: Release) -> str:
         release.progress.say(remark)
     rough = rough_moments(spec, listing, schema)
     _refuse_wide(release, len(schema.travelling), max((moments.n for moments in rough), default=0))
-    release.know(CONTEXT, Context(spec, listing.schema, tuple(listing.parts), rough))
+    parts = tuple(listing.parts) if spec.several is None else parts_of_units(listing.parts, spec.input)
+    release.know(CONTEXT, Context(spec, listing.schema, parts, rough))
     release.know_piece(SALT, draw_salt(run))
-    n_parts = release.counts["part"] = len(listing.parts)
+    n_parts = release.counts["part"] = len(parts)
     found = nights.identify(release)
     release.do(SURVEY_PARTS)
     context = release.known(CONTEXT)

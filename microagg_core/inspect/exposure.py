@@ -74,35 +74,24 @@ class Cells:
         of_units = np.unique(of_rows * len(profiles) + unit) // max(len(profiles), 1)
         return cls(of_rows, groups[first], rows, np.bincount(of_units))
 
-    def distinct_of_units(self, distinct: Ints, codes: Ints, units: Ints) -> Ints:
-        """Count the values of each cell, those of a unit together; one where some value is that of all its units.
-
-        Of ``distinct`` values there may be more. Units without any count no more than records without one.
-        """
-        values = distinct.copy()
-        several = np.flatnonzero((self.rows > self.units)[self.of_rows] & (codes > 0))
-        order = several[np.lexsort((codes[several], units[several], self.of_rows[several]))]
-        cell, unit, code = self.of_rows[order], units[order], codes[order]
-        is_unit = (np.diff(cell, prepend=-1) != 0) | (np.diff(unit, prepend=-1) != 0)
-        is_value = is_unit | (np.diff(code, prepend=-1) != 0)
-        valued = np.bincount(cell[is_unit], minlength=len(values))
-        if len(order):
-            together = np.add.reduceat(mix_words(code.astype(np.uint64)), np.flatnonzero(is_unit))
-            sets = np.unique(np.column_stack([cell[is_unit].astype(np.uint64), together]), axis=0)[:, 0]
-            there = valued > 0
-            values[there] = np.minimum(values, np.bincount(sets.astype(np.int64), minlength=len(values)))[there]
-        shared, n_units = np.unique(np.column_stack([cell, code])[is_value], axis=0, return_counts=True)
-        values[shared[n_units == valued[shared[:, 0]], 0]] = 1
-        return values
+    def share_a_value(self, codes: Ints, units: Ints) -> Bools:
+        """Tell the cells of which all units that have any value have one in common, each in whichever row."""
+        there, n = codes > 0, int(units.max(initial=0)) + 1
+        cell, code, unit, base = self.of_rows[there], codes[there], units[there], int(codes.max(initial=0)) + 1
+        values, which = np.unique(cell * base + code, return_inverse=True)
+        having = np.bincount(np.unique(which * n + unit) // n)
+        valued = np.bincount(np.unique(cell * n + unit) // n, minlength=len(self.rows))
+        shared = valued == 0
+        shared[values[having == valued[values // base]] // base] = True
+        return np.asarray(shared)
 
 
 @dataclass(frozen=True)
 class ValuesShown:
     """Values of a confidential column that cells show."""
 
-    #: How many distinct values each has; and how many a reader tells apart who knows which rows are of one unit.
+    #: How many distinct values each has.
     distinct: Ints
-    of_units: Ints
     #: The largest distance of one from the whole release; None where the column has too many values.
     distance: float | None
 
@@ -178,9 +167,7 @@ class Exposure:
             values, distance = GroupValues.of(column.codes, cells.of_rows, cells.rows), None
             if column.distribution is not None and len(cells.rows):
                 distance = float(column.distribution.distances_of(values).max())
-            distinct = values.distinct
-            of_units = distinct if self.units is None else cells.distinct_of_units(distinct, column.codes, self.units)
-            shown[column.name] = ValuesShown(distinct, of_units, distance)
+            shown[column.name] = ValuesShown(values.distinct, distance)
         return shown
 
     @cached_property

@@ -97,7 +97,7 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _record_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
     several = document.get("several")
-    what = " of units with several" if several else ""
+    what = ", of units of several rows" if several else ""
     withheld = f" ({document['withheld']}{' units' * bool(several)} withheld)" if document["withheld"] else ""
     rows = [("records", f"{document['records']:,}{what}{withheld}")]
     if several and "at_most" in several and several.get("left_out") != 0:

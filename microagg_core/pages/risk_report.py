@@ -92,13 +92,19 @@ def _units(figures: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _inferred(figures: Mapping[str, Any]) -> Iterator[Finding]:
     columns = figures.get("inference") or {}
-    who = " by who knows all records of the unit" if figures.get("units") else ""
-    excess = {name: _above(one["records_certain"], one["by_chance"]) for name, one in columns.items()}
+    units = figures.get("units") or {}
+    who = " by who knows all records of the unit" if units else ""
+    shares = {
+        name: max(one["records_certain"] or 0, units.get("certain", {}).get(name, 0)) for name, one in columns.items()
+    }
+    excess = {name: _above(shares[name], one["by_chance"]) for name, one in columns.items()}
     worst = max(excess, key=lambda name: excess[name], default=None)
     for name, one in columns.items():
         words = f"for {share_of(one['records_certain'])} the value of {name!r} can be inferred with certainty{who}"
         if one["records_certain"] or one["by_chance"]:
             words += f" (by chance {percent_in_words(one['by_chance'])})"
+        if units:
+            words += f", and some value for {percent_in_words(units['certain'][name])} of units"
         yield Finding(excess[name], words, name == worst)
 
 

@@ -7,6 +7,7 @@ input. Ids stay behind: a unit is known by its digest from here on, and a row by
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from microagg_core.arrays import Bools, Ints
-from microagg_core.data.formats.reading import BATCH_ROWS, read_part
+from microagg_core.data.formats.reading import BATCH_ROWS, InputPart, input_format, read_part
+from microagg_core.data.places import Input
 from microagg_core.data.tables.hashing import hash_rows, one_array
 from microagg_core.data.tables.slices import RECORD
 from microagg_core.errors import DataError
@@ -40,6 +42,17 @@ BROUGHT = Rows("brought")
 #: what says when it was.
 _ROW, _SPELLED, _WHEN = "row", "spelled", "when"
 _COPIES = 4
+
+
+#: Bytes of the rows that are put together by one task, decoded: it holds them several times.
+_TASK_BYTES = 96 * 2**20
+
+
+def parts_of_units(parts: Sequence[InputPart], source: Input) -> tuple[InputPart, ...]:
+    """Add parts, of nothing in the input, until rows of whole units in as many fit into memory."""
+    stored = sum(stretch.size for part in parts for stretch in part.stretches)
+    wanted = -(-stored * input_format(source).decoded // _TASK_BYTES)
+    return (*parts, *(InputPart(number, ()) for number in range(len(parts), wanted)))
 
 
 @dataclass(frozen=True)

@@ -145,6 +145,11 @@ def _several_problems(parts: Mapping[str, Any], unit: SeveralRows, role: Mapping
         yield ("unit",), "needs 'row' for a series: the column(s) that tell the rows of a unit apart, every night"
     if series.carries and series.leavers != "withhold":
         yield ("series", "leavers"), "must be withhold, where units have several rows; others would part them"
+    if series.carries and unit.limit and unit.limit.keep != "oldest":
+        yield (
+            ("unit", "rows", "keep"),
+            "must be oldest, by a column, where a series follows rows: others are the first or newest every night",
+        )
     if series.guarantee == "trace+changes":
         yield ("series", "guarantee"), "must be trace, where units have several rows"
 

@@ -13,7 +13,7 @@ import pytest
 from command_line import Project
 
 from reference.profiles import least_profile
-from twins.naive_risk import values_of_units
+from twins.naive_risk import cells_of_units, fewer_than, have_a_value_in_common
 
 K = 3
 KEYS = ["town", "age", "job"]
@@ -112,11 +112,11 @@ def test_what_is_said_of_households_is_true_and_about_households(
         <= risk["units"]["largest_chance"]
         <= 1 / K + 1e-6
     )
-    cells = values_of_units(out, out["home"].to_numpy(), "ill")
-    certain = {home for _, whose, distinct in cells for home in whose if distinct <= 1}
+    cells = cells_of_units(out, out["home"].to_numpy(), "ill")
+    certain = {home for cell in cells if have_a_value_in_common(cell) for home, _ in cell}
     assert risk["units"]["certain"]["ill"] == round(len(certain) / len(of_home), 6) > 0
-    records = sum(rows for rows, _, distinct in cells if distinct <= 1)
-    assert risk["inference"]["ill"]["records_certain"] == round(records / len(out), 6)
+    values = {number: [value for _, own in cell for value in own] for number, cell in enumerate(cells)}
+    assert risk["inference"]["ill"]["records_certain"] == round(fewer_than(values, 2), 6)
     shown = words_of((audit.parent / "report.html").read_text())
     assert f"{n_gone} units withheld or held" in shown and "shared by at least k = 3 units" in shown
     assert "Who knows all records of a unit picks the right unit for" in shown and "The bound is proved" not in shown

@@ -108,6 +108,9 @@ MISTAKES = {
         3, "1 record(s) name no row of a unit; fill in", unit(row=["person"]), {"person": {4: ""}}
     ),
     "series without rows": Mistake(2, "unit: needs 'row' for a series", {"series": NIGHTS}),
+    "series of the newest rows": Mistake(
+        2, "unit.rows.keep: must be oldest", {**unit(row=["person"], rows=NEWEST), "series": NIGHTS}
+    ),
     "series with ghosts": Mistake(
         2, "series.leavers: must be withhold", {**unit(row=["person"]), "series": {**NIGHTS, "leavers": "ghosts"}}
     ),

@@ -174,12 +174,14 @@ def test_units_of_several_rows_are_found_as_by_trying_all_orders_of_all_units(se
     risk = figures["units"]
     assert (risk["by_one_row"], risk["by_all_rows"]) == pytest.approx(np.mean(found, axis=0), rel=1e-5)
     assert 0 < risk["by_one_row"] < risk["by_all_rows"] < risk["largest_chance"] <= 1
-    cells = naive_risk.values_of_units(after, units, "ill")
-    certain = {unit for (_, whose, distinct) in cells for unit in whose if distinct <= 1}
+    cells = naive_risk.cells_of_units(after, units, "ill")
+    certain = {unit for cell in cells if naive_risk.have_a_value_in_common(cell) for unit, _ in cell}
     assert risk["certain"] == {"ill": pytest.approx(len(certain) / 60, rel=1e-5)} and 0 < len(certain) < 60
-    for least, few in figures["inference"]["ill"]["fewer_than"].items():
-        counted = sum(rows for rows, _, distinct in cells if distinct < int(least)) / len(after)
-        assert few["records"] == pytest.approx(counted, rel=1e-5)
+    groups = {number: [value for _, values in cell for value in values] for number, cell in enumerate(cells)}
+    inference = figures["inference"]["ill"]
+    assert inference["by_chance"] == pytest.approx(naive_risk.certain_by_chance(groups), rel=1e-5)
+    for least, few in inference["fewer_than"].items():
+        assert few["records"] == pytest.approx(naive_risk.fewer_than(groups, int(least)), rel=1e-5)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -272,7 +274,7 @@ def test_a_file_without_a_row_tells_nothing() -> None:
     """A night of a series in which nobody of a range of atoms is released has such a file."""
     nobody = np.zeros(0, dtype=np.int64)
     column = ConfidentialValues("score", nobody, None)
-    shown, cells = SimpleNamespace(of_units=nobody, distance=None), SimpleNamespace(rows=nobody, units=nobody)
+    shown, cells = SimpleNamespace(distinct=nobody, distance=None), SimpleNamespace(rows=nobody, units=nobody)
     empty = SimpleNamespace(confidential=(column,), shown={"score": shown}, cells=cells)
     (noted,) = Inference().measure(cast(Any, empty))
     assert (sum(noted.groups), sum(noted.records), noted.chance) == (0, 0, 0.0)

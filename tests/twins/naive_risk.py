@@ -139,11 +139,11 @@ def _nearest(squares: dict[Any, float]) -> list[Any]:
     return [key for key, square in squares.items() if square <= min(squares.values()) + 1e-7]
 
 
-def values_of_units(after: pd.DataFrame, units: np.ndarray, column: str) -> list[tuple[int, list[int], int]]:
-    """Of each combination in units of one profile: its rows, whose they are, and how many values a reader tells apart.
+Cell: TypeAlias = list[tuple[int, list[Any]]]
 
-    These are distinct values, or sets of a unit's values where they are fewer; one where all units have some value.
-    """
+
+def cells_of_units(after: pd.DataFrame, units: np.ndarray, column: str) -> list[Cell]:
+    """For each combination in units of one profile: these units, and the values of each one's records with it."""
     rows = list(after.itertuples(index=False))
     profiles: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for unit in np.unique(units).tolist():
@@ -152,17 +152,15 @@ def values_of_units(after: pd.DataFrame, units: np.ndarray, column: str) -> list
     cells = []
     for profile, whose in profiles.items():
         for combination in set(profile):
-            values = [
-                sorted(
-                    getattr(rows[i], column)
-                    for i in np.flatnonzero(units == unit).tolist()
-                    if (rows[i].town, rows[i].age, rows[i].job) == combination and not pd.isna(getattr(rows[i], column))
-                )
-                for unit in whose
-            ]
-            valued = [own for own in values if own]
-            distinct = min(len(set().union(*valued)), len({tuple(own) for own in valued}))
-            if valued and set.intersection(*map(set, valued)):
-                distinct = 1
-            cells.append((profile.count(combination) * len(whose), whose, distinct))
+            cells.append([(unit, []) for unit in whose])
+            for unit, values in cells[-1]:
+                for i in np.flatnonzero(units == unit).tolist():
+                    if (rows[i].town, rows[i].age, rows[i].job) == combination:
+                        values.append(None if pd.isna(value := getattr(rows[i], column)) else value)
     return cells
+
+
+def have_a_value_in_common(cell: Cell) -> bool:
+    """Whether all units have some value, of those that have any."""
+    valued = [own for _, values in cell if (own := set(values) - {None})]
+    return not valued or bool(set.intersection(*valued))

@@ -177,6 +177,8 @@ class InputFormat(ABC):
     marks: ClassVar[tuple[bytes, ...]] = ()
     #: Bytes of small files that are one part.
     part_bytes: ClassVar[int] = PART_BYTES
+    #: About how many bytes in memory become of each that is stored.
+    decoded: ClassVar[int] = 2
 
     @abstractmethod
     def layout(self, file: BinaryIO, url: str, source: Input) -> tuple[pa.Schema, list[tuple[Place, int]]]:

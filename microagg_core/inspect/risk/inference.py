@@ -93,18 +93,17 @@ class Inference(RiskMeasure[tuple[ColumnInference, ...]]):
 
     def of_labels(self, exposure: Exposure) -> Mapping[str, NDArray[Any]]:
         """Records of which the value is certain; columns by their number in the file."""
-        certain, cells = (shown.of_units <= 1 for shown in exposure.shown.values()), exposure.cells
+        certain, cells = (shown.distinct <= 1 for shown in exposure.shown.values()), exposure.cells
         rows = (np.bincount(cells.groups, cells.rows * of, len(exposure.sizes)) for of in certain)
         return {f"certain_{j}": exposure.sum_by_label(of.astype(np.int64)) for j, of in enumerate(rows)}
 
 
 def _of_column(column: ConfidentialValues, shown: ValuesShown, cells: Cells) -> ColumnInference:
-    distribution, distinct = column.distribution, np.minimum(shown.of_units, FEW_VALUES + 1)
+    distribution, distinct = column.distribution, np.minimum(shown.distinct, FEW_VALUES + 1)
     groups, records = (np.bincount(distinct, of, FEW_VALUES + 2).astype(np.int64) for of in (None, cells.rows))
     counts = np.bincount(column.codes, minlength=1) if distribution is None else distribution.counts
-    # As if each unit had one row in its cell.
-    different, place = np.unique(cells.units, return_inverse=True)
-    chance = float(np.sum(chance_of_one_value(counts, different) * np.bincount(place, cells.rows)))
+    different, n_groups = np.unique(cells.rows, return_counts=True)
+    chance = float(np.sum(chance_of_one_value(counts, different) * different * n_groups))
     commonest = int(counts[1:].max(initial=0)) / max(int(counts[1:].sum()), 1)
     return ColumnInference(column.name, groups, records, chance, commonest, shown.distance)
 

@@ -36,7 +36,7 @@ class UnitLinks:
     chance: float = 0.0
     #: The greatest chance with which one is found.
     largest: float = 0.0
-    #: By confidential column, units of which a value follows from what is released of them.
+    #: By confidential column, units of which a value follows: one that all units of their profile have.
     certain: dict[str, int] = field(default_factory=dict)
 
     def __add__(self, other: UnitLinks) -> UnitLinks:
@@ -60,10 +60,12 @@ class Units(RiskMeasure[UnitLinks]):
         """Look for the units that are asked, by the rows of each one by one, and by all of them."""
         if exposure.units is None:
             return UnitLinks()
-        whole = np.unique(exposure.units)
+        whole, cells = np.unique(exposure.units), exposure.cells
         certain = {
-            name: len(np.unique(exposure.units[(shown.of_units <= 1)[exposure.cells.of_rows]]))
-            for name, shown in exposure.shown.items()
+            column.name: len(
+                np.unique(exposure.units[cells.share_a_value(column.codes, exposure.units)[cells.of_rows]])
+            )
+            for column in exposure.confidential
         }
         by_one, by_all, chance = (
             np.concatenate(found) for found in zip(*_found(exposure, exposure.units), strict=True)

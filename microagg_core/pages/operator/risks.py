@@ -30,9 +30,9 @@ _OF_ARRIVALS = (
     "distance are found file by file."
 )
 _OF_UNITS = (
-    "Which records are of one unit is taken to be plain to him, by whatever is released as it came. The right unit is "
-    "found by its nearest records, among units of as many. A value is certain where all units have it that share all "
-    "that is released of a unit."
+    "Which records are of one unit is taken to be plain to him, by whatever is released as it came. He finds a unit by "
+    "its nearest records, among units of as many. Of units that share all that is released of one, a record’s value is "
+    "certain where all records that look alike have it, and some value of a unit where each has it in one of these."
 )
 _NO_OTHER_K = (
     "Not looked at by this run; microagg report SPEC groups some blocks for other k, and shows what they would lose."

@@ -127,6 +127,10 @@ def _not_promised(manifest: Manifest) -> list[Text]:
         among, who = ("the units that fit", "a unit") if manifest.has_whole_units else _SHARING
         why = f"where all have one value, whoever knows that {who} is among them knows it."
         said.append(("That ", *names(unsafe), f"{differ} among {among}: {why}"))
+    if manifest.several and manifest.protect:
+        protected = names(tuple(column for column in manifest.columns if column.name in manifest.protect))
+        alike = " is that of all units that fit, of one in this record and of another in that."
+        said.append(("That no value of ", *protected, alike))
     if any(column.is_mean for column in manifest.columns):
         pooled = pooling_words(manifest.k, several=manifest.several is not None)
         said.append((f"That values are kept from those who know others of their group: {pooled}.",))

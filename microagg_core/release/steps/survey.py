@@ -568,6 +568,7 @@ def _refuse_few(rows: int, k: int) -> None:
 
 
 _MISSING = ("missing values", "fill them in, or set missing: blank")
+_MISSING_OF_SEVERAL = ("missing values", "fill them in, or, of a category, say {name: ..., missing: category}")
 
 
 def _any_of(what: str, kind: Kind, column: pa.ChunkedArray) -> bool:
@@ -579,17 +580,18 @@ def _any_of(what: str, kind: Kind, column: pa.ChunkedArray) -> bool:
 def _refuse_values(spec: ReleaseSpec, context: Context, parts: list[dict[str, Any]]) -> None:
     problems = []
     for j, kind in enumerate(context.kinds):
-        for count_in, (what, cure) in {"not_finite": kind.unusable, "missing": _MISSING}.items():
+        missing = _MISSING if spec.several is None else _MISSING_OF_SEVERAL
+        for count_in, (what, cure) in {"not_finite": kind.unusable, "missing": missing}.items():
             counts = [p[count_in][j] for p in parts]
             may_be_missing = spec.missing != "error" and not kind.is_weight
             if sum(counts) == 0 or (count_in == "missing" and may_be_missing):
                 continue
             part = context.parts[next(i for i, c in enumerate(counts) if c)]
-            of_part = partial(_any_of, count_in, kind)
-            place = f"the first in {file_with(part, context, kind.name, of_part)}, part {part.number}"
-            if spec.several is not None:  # parts are those of whole units
-                place = "in whichever rows"
+            place = ""
+            if spec.several is None:  # else parts are those of whole units
+                found = file_with(part, context, kind.name, partial(_any_of, count_in, kind))
+                place = f" (the first in {found}, part {part.number})"
             role, cure = ("weight", kind.unusable[1]) if kind.is_weight else ("quasi-identifier", cure)
-            problems.append(f"{role} {kind.name!r} has {sum(counts)} {what} ({place}); {cure}")
+            problems.append(f"{role} {kind.name!r} has {sum(counts)} {what}{place}; {cure}")
     if problems:
         raise DataError("\n".join(problems))

@@ -152,6 +152,7 @@ class Parquet(InputFormat):
     name = "parquet"
     endings = (".parquet", ".pq")
     marks = (b"PAR1",)
+    decoded = 8
 
     def layout(self, file: BinaryIO, url: str, source: Input) -> tuple[pa.Schema, list[tuple[Place, int]]]:
         content = _read(file, url)
