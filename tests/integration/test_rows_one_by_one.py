@@ -98,6 +98,18 @@ def test_every_combination_is_that_of_k_units(tmp_path: Path, seed: int, changes
         assert gone.empty
 
 
+@pytest.mark.parametrize("sampled", [200_000, 100], ids=["all", "some"])
+def test_cuts_leave_k_units(tmp_path: Path, sampled: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Patients come twenty times, at one age: what is cut at ages would have the visits of two or three."""
+    monkeypatch.setattr("microagg_core.release.steps.cuts._SAMPLE_ROWS", sampled)
+    data = visits(900, 2)[:800].assign(patient=[f"P{i % 40}" for i in range(800)], age=[i % 40 for i in range(800)])
+    roles = {**ROLES, "blocking": [], "quasi_identifiers": ["age"], "drop": ["month", "sex"]}
+    spec = {**SPEC, "roles": roles, "blocks": {"max_records": 50}, "k": 7}
+    made = run_stages(start(write_release(tmp_path, [as_table(data)], **spec)))
+    assert least_units(with_patients(tmp_path, data), ["age"]) >= 7
+    assert 1 < made.planned.outline.n_blocks <= 5
+
+
 def test_how_the_input_lies_does_not_show(tmp_path: Path) -> None:
     data, digests = visits(), []
     for name, cuts in (("one", [0, len(data)]), ("three", [0, 10, 200, len(data)])):

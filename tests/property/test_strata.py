@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covering import examples
+from covering import each, examples
 from microagg_core.blocks.labels import LabelForm, label_strata
 from microagg_core.blocks.merging import Sizes, merge_undersized
 from microagg_core.blocks.packing import assign_files, pack_blocks
@@ -249,3 +249,47 @@ def test_a_task_takes_a_bounded_number_of_keys(tmp_path: Path) -> None:
         tasks = key_tasks(receipts, run)
     assert len(tasks) == 8
     assert all(10_000 < int(task.sent[0].slices.array["rows"].sum()) < 30_000 for task in tasks)
+
+
+def parted_units(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, Sizes]:
+    """Units with rows in several keys: the unit and key of each row, the codes of keys, and what is counted."""
+    draw = np.random.default_rng(seed)
+    codes = np.unique(draw.integers(0, 4, (int(draw.integers(3, 30)), 2)), axis=0)
+    units, keys = np.array([(u, key) for u in range(40) for key in draw.integers(0, len(codes), draw.integers(1, 7))]).T
+    first = np.diff(units, prepend=-1) != 0
+    counts, firsts = (np.bincount(keys[of], minlength=len(codes)) for of in (first | True, first))
+    there = np.array([len(set(units[keys == key].tolist())) for key in range(len(codes))])
+    return units, keys, codes, Sizes.of(counts, firsts=firsts, most=there)
+
+
+@each("seed", range(50))
+def test_merged_keys_have_as_many_units_as_is_said_at_least(seed: int) -> None:
+    units, keys, codes, sizes = parted_units(seed)
+    k = 3 + seed % 6
+    stratum, depth = merge_undersized(codes, sizes, k)
+    there = np.array([len(set(units[stratum[keys] == s].tolist())) for s in range(len(depth))])
+    assert (sizes.of_strata(stratum, len(depth)).units <= there).all() and (there >= k).all()
+
+
+def test_what_is_withheld_of_parted_units_is_of_k_of_them() -> None:
+    n_withheld = 0
+    for seed in range(60):
+        units, keys, codes, sizes = parted_units(seed)
+        k, names = 3 + seed % 9, np.array([*"abcd"])
+        table = pa.table({"pattern": np.zeros(len(codes), dtype=np.uint64), "b0": names[codes[:, 0]]})
+        table = table.append_column("b1", pa.array(names[codes[:, 1]]))
+        for name, column in {"rows": sizes.rows, "firsts": sizes.firsts, "units": sizes.most}.items():
+            table = table.append_column(name, pa.array(column))
+        try:
+            with patch("microagg_core.blocks.withholding.MOST_ADDED", 1.0):
+                made = plan_strata(table, StrataRules(k, "suppress"), [pa.string(), pa.string()])
+        except DataError:
+            continue
+        kept = set(zip(made.labels["b0"].to_pylist(), made.labels["b1"].to_pylist(), strict=True))
+        is_kept = np.array([tuple(names[code]) in kept for code in codes])
+        for cell in (codes[:, 0] >= 0, *(codes[:, 0] == value for value in range(4))):
+            gone, all_gone = cell & ~is_kept, not (cell & is_kept).any()
+            whose = set(units[gone[keys]].tolist())
+            assert not gone.any() or all_gone or (len(whose) >= k and gone.sum() >= 2)
+            n_withheld += gone.any() and not all_gone
+    assert n_withheld > 20

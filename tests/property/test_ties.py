@@ -8,7 +8,6 @@ import pytest
 
 from covering import each
 from microagg_core.arrays import Ints
-from microagg_core.blocks.merging import Sizes, merge_undersized
 from microagg_core.inspect.checks.ties import deviations, exchanged_rows, tied_columns
 from microagg_core.kernels.tools.hashing import mix_words
 from twins import naive_ties
@@ -87,22 +86,3 @@ def test_chance_is_no_tie_and_a_few_units_of_many_are(seed: int) -> None:
     second = np.flatnonzero((np.diff(units, prepend=-1) == 0) & (units % 50 == 0))
     income[second] = income[second - 1]
     assert (0,) in tied_columns(noted(units, other, [pa.array(column) for column in columns]), [True] * 5)
-
-
-@each("seed", range(50))
-def test_strata_have_as_many_units_as_is_said_at_least(seed: int) -> None:
-    """Units have rows in several keys: what is counted of merged ones is never more than there are."""
-    draw = np.random.default_rng(seed)
-    n_keys, k = int(draw.integers(3, 30)), int(draw.integers(2, 6))
-    codes = np.unique(draw.integers(0, 4, (n_keys, 3)), axis=0)
-    rows = [(unit, key) for unit in range(25) for key in draw.integers(0, len(codes), draw.integers(1, 7))]
-    units, keys = np.array(rows).T
-    first = np.diff(units, prepend=-1) != 0
-    counts, firsts = (np.bincount(keys[of], minlength=len(codes)) for of in (first | True, first))
-    most = np.array([len(set(units[keys == key].tolist())) for key in range(len(codes))])
-    sizes = Sizes.of(counts, firsts=firsts, most=most)
-    stratum, depth = merge_undersized(codes, sizes, k)
-    merged = sizes.of_strata(stratum, len(depth))
-    there = np.array([len(set(units[stratum[keys] == s].tolist())) for s in range(len(depth))])
-    assert (merged.units <= there).all() and (there >= k).all()
-    assert (merged.units < there).any() or len(depth) == len(codes) or seed % 2
