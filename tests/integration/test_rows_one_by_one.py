@@ -164,6 +164,16 @@ def test_what_ties_rows_stops_the_release(tmp_path: Path, how: str, columns: str
     assert not (tmp_path / "output").exists()
 
 
+def test_what_a_combination_says_is_no_tie(tmp_path: Path) -> None:
+    """What goes with the sex, or with the age, is alike in visits of a patient, and tells no more than these."""
+    data, rng = visits(500, 9), np.random.default_rng(9)
+    data["age"] = of_patient(data, 2, [20, 40, 60, 80])
+    data["cost"] = (rng.lognormal(5, 1, len(data)) * np.where(data["sex"] == "f", 1, 40)).round(2)
+    data["ill"] = np.where(rng.random(len(data)) < data["age"] / 100, "gout", "no")
+    run_stages(start(write_release(tmp_path, [as_table(data)], **SPEC)))
+    assert least_units(with_patients(tmp_path, data), KEYS) >= 3
+
+
 def test_the_gate_finds_units_that_are_said_to_be_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups of k rows that are not of k units stop at the gate, and so does a file whose rows are given to others."""
     data = visits()
