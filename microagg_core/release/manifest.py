@@ -199,7 +199,7 @@ class MetricEntry(_Model):
 
 
 class SeveralEntry(_Model):
-    """What is promised of units of several rows, which a receiver cannot recount, as no row tells whose it is."""
+    """Promise about units of several rows; a receiver cannot recount it, as no row tells whose it is."""
 
     _said_only = frozenset({"at_most", "keep", "left_out"})
     #: What k units share: the number of rows of a unit and all combinations that are released of them; or each

@@ -57,7 +57,7 @@ def parts_of_units(parts: Sequence[InputPart], source: Input) -> tuple[InputPart
 
 @dataclass(frozen=True)
 class BroughtTogether:
-    """What was found of the units of a part; sums of two parts are those of both."""
+    """Findings about the units of a part; sums of two parts are those of both."""
 
     units: int = 0
     rows: int = 0

@@ -14,7 +14,7 @@ MOST_ROWS = 1000
 
 
 class RowsLimit(Model):
-    """Which rows of a unit are released where it has many."""
+    """Limit of the rows that are released of a unit, and the choice of them."""
 
     at_most: Whole = Field(ge=1, le=MOST_ROWS, description="rows of a unit that are released, at most")
     keep: Literal["newest", "oldest", "first"] = Field(
