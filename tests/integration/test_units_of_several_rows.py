@@ -109,7 +109,7 @@ def test_every_profile_is_that_of_k_units(tmp_path: Path, seed: int, changes: di
 
 
 def test_how_the_input_lies_does_not_show(tmp_path: Path) -> None:
-    data, digests = households(), []
+    data, digests = households().assign(age=lambda of: of["age"] // 30 * 30), []
     for name, cuts in (("one", [0, len(data)]), ("three", [0, 10, 200, len(data)])):
         (folder := tmp_path / name).mkdir()
         parts = [as_table(data[start:end]) for start, end in pairwise(cuts)]
@@ -180,6 +180,7 @@ def test_the_gate_counts_profiles_as_anybody_would(made: Any) -> None:
     assert failed(made, [files]) == set()
     data, rng, stopped = table.to_pandas(), np.random.default_rng(3), 0
     units, everybody = np.asarray(origins[UNIT]), Counter[bool]()
+    exactly = Counter[int]()
     for _ in range(200):
         broken = data.copy()
         rows = rng.choice(len(data), 2 if rng.random() < 0.5 else 1, replace=False)
@@ -188,12 +189,19 @@ def test_the_gate_counts_profiles_as_anybody_would(made: Any) -> None:
             values = broken[column].to_numpy().copy()
             values[rows], values[others] = values[others].copy(), values[rows] if rng.random() < 0.5 else values[others]
             broken[column] = values
-        is_short = least_profile(units.tolist(), combinations(broken)) < 3
+        if rng.random() < 0.3:  # a unit gets what is released of another of as many rows
+            broken, of_unit = data.copy(), pd.Series(units).groupby(units).groups
+            one, other = (of_unit[unit] for unit in rng.choice(np.unique(units), 2, replace=False))
+            if len(one) == len(other):
+                broken.loc[one, KEYS[1:]] = data.loc[other, KEYS[1:]].to_numpy()
+        least = least_profile(units.tolist(), combinations(broken))
+        exactly[least] += 1
+        is_short = least < 3
         found = failed(made, [(pa.Table.from_pandas(broken, table.schema, preserve_index=False), origins)])
         assert ("profiles" in found) == is_short
         everybody[is_short] += 1
         stopped += is_short
-    assert stopped > 50 and everybody[False] > 0
+    assert stopped > 50 and everybody[False] > 0 and exactly[2] > 3
 
 
 def test_units_that_are_parted_or_lack_a_row_stop_the_release(made: Any) -> None:
@@ -205,10 +213,21 @@ def test_units_that_are_parted_or_lack_a_row_stop_the_release(made: Any) -> None
     two_files = [tuple(of.take(pa.array(rows)) for of in files) for rows in ([row], rest)]
     assert "profiles" in failed(made, two_files)  # type: ignore[arg-type]
     assert "profiles" in failed(made, [two_files[1]])  # type: ignore[list-item]
+    # Of all units of a profile one row each in another file: in each of the two k units share what is there.
+    units, every = origins[UNIT].to_pylist(), combinations(table.to_pandas())
+    whose = {unit: profile(rows) for unit, rows in rows_of_units(units, every).items()}
+    alike = [unit for unit, shared in whose.items() if shared == whose[units[row]]]
+    apart = [
+        next(i for i, at in enumerate(zip(units, every, strict=True)) if at == (unit, every[row])) for unit in alike
+    ]
+    parted = [
+        tuple(of.take(pa.array(rows)) for of in files) for rows in (apart, np.delete(np.arange(len(table)), apart))
+    ]
+    assert failed(made, parted) == {"profiles"}  # type: ignore[arg-type]
     # A unit that is said to be another's: what lies beside the file is held against the input.
-    units = np.asarray(origins[UNIT]).copy()
-    units[row] = units[rest[0]] + 1_000_000
-    other = origins.set_column(origins.column_names.index(UNIT), UNIT, pa.array(units))
+    wrong = np.asarray(origins[UNIT]).copy()
+    wrong[row] = wrong[rest[0]] + 1_000_000
+    other = origins.set_column(origins.column_names.index(UNIT), UNIT, pa.array(wrong))
     assert {"values", "profiles"} <= failed(made, [(table, other)])
 
 
