@@ -132,7 +132,8 @@ DOUBTFUL: list[tuple[str | bytes, str]] = [
 def test_a_file_that_is_not_understood_is_refused(tmp_path: Path, content: str | bytes, expected: str) -> None:
     said = sentence(write(tmp_path, content))
     assert "people.csv" in said and expected in said
-    assert not any(cell in said for cell in ("Zoë", "Ayr", "41", "Ren"))
+    told = said.replace(str(tmp_path), "")  # whose number may be that of a cell
+    assert not any(cell in told for cell in ("Zoë", "Ayr", "41", "Ren"))
 
 
 @each(
