@@ -8,6 +8,7 @@ has been asked again by then, as in every command.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import logging
 import re
@@ -166,8 +167,8 @@ def _run_within(order: Order) -> None:
     http = context.client._client if context else None
     patience = http.timeout if http else None
     try:
-        with called_by(None):  # a run of its own
-            run_flow(order)
+        with called_by(None):  # a run of its own, which takes no other release's place
+            run_flow(dataclasses.replace(order, replace=False))
     finally:
         if http is not None and patience is not None:
             http.timeout = patience  # the runs share it, and the inner one hurries at its end
