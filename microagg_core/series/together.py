@@ -183,7 +183,9 @@ def _within(limit: RowsLimit | None, table: pa.Table, unit: Ints) -> Bools:
     if limit is None:
         return np.ones(len(unit), dtype=np.bool_)
     rank = np.arange(len(unit))
-    if limit.by:
+    if limit.keep == "newest" and not limit.by:
+        rank = np.lexsort((-rank, unit))
+    elif limit.by:
         descending = "descending" if limit.keep == "newest" else "ascending"
         keys = [("unit", "ascending", "at_end"), ("when", descending, "at_end"), ("row", "ascending", "at_end")]
         when = pa.table({"unit": unit, "when": table[_WHEN], "row": np.arange(len(unit))})

@@ -18,17 +18,15 @@ class RowsLimit(Model):
 
     at_most: Whole = Field(ge=1, le=MOST_ROWS, description="rows of a unit that are released, at most")
     keep: Literal["newest", "oldest", "first"] = Field(
-        default="first", description="which ones: the newest or oldest by the column in 'by', or the first of the input"
+        default="first", description="which ones: the newest or the oldest, or the first of the input"
     )
-    by: ColumnName | None = Field(default=None, description="for newest and oldest: the column that says when")
+    by: ColumnName | None = Field(
+        default=None, description="for newest and oldest: the column that says when; default: the newest come last"
+    )
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
-        if not {"keep", "by"} <= parts.keys():
-            return
-        if parts["keep"] != "first" and parts["by"] is None:
-            yield ("keep",), f"{parts['keep']} needs 'by' beside it, the column that says when a row was"
-        if parts["keep"] == "first" and parts["by"] is not None:
+        if parts.get("keep") == "first" and parts.get("by") is not None:
             yield ("by",), "says which rows are newest or oldest; write keep: newest or keep: oldest beside it"
 
 
@@ -145,7 +143,7 @@ def _several_problems(parts: Mapping[str, Any], unit: SeveralRows, role: Mapping
         yield ("unit",), "needs 'row' for a series: the column(s) that tell the rows of a unit apart, every night"
     if series.carries and series.leavers != "withhold":
         yield ("series", "leavers"), "must be withhold, where units have several rows; others would part them"
-    if series.carries and unit.limit and unit.limit.keep != "oldest":
+    if series.carries and unit.limit and (unit.limit.keep != "oldest" or unit.limit.by is None):
         yield (
             ("unit", "rows", "keep"),
             "must be oldest, by a column, where a series follows rows: others are the first or newest every night",

@@ -84,9 +84,6 @@ MISTAKES = {
     "id is confidential": Mistake(2, "unit.id[0]: 'income' must be an identifier", unit(id=["income"])),
     "rows are a number": Mistake(2, "unit.rows: must be 'several', or the most that are released", unit(rows=4)),
     "at most none": Mistake(2, "unit.rows.at_most: must be at least 1 (got 0)", unit(rows={"at_most": 0})),
-    "newest by nothing": Mistake(
-        2, "unit.rows.keep: newest needs 'by' beside it", unit(rows={"at_most": 2, "keep": "newest"})
-    ),
     "by without newest": Mistake(2, "unit.rows.by: says which rows", unit(rows={"at_most": 2, "by": "since"})),
     "by text": Mistake(
         2, "unit.rows.by: 'moved' is text, by which no row is newer", unit(rows={**NEWEST, "by": "moved"})

@@ -82,8 +82,9 @@ def with_homes(folder: Path, data: pd.DataFrame) -> pd.DataFrame:
         (4, {"blocks": {"max_records": 20}}),
         (5, {"algorithm": "v_mdav", "unit": {"id": ["home"], "rows": {"at_most": 2}}}),
         (6, {"roles": {**ROLES, "blocking": [], "quasi_identifiers": ["age", "sex", "region", "tenure"]}}),
+        (7, {"unit": {"id": "home", "rows": {"at_most": 2, "keep": "newest"}}}),
     ],
-    ids=["plain", "k5", "oldest", "cut", "first", "unblocked"],
+    ids=["plain", "k5", "oldest", "cut", "first", "unblocked", "last"],
 )
 def test_every_profile_is_that_of_k_units(tmp_path: Path, seed: int, changes: dict[str, Any]) -> None:
     data, spec = households(300, seed), {**SPEC, **changes}
@@ -98,6 +99,9 @@ def test_every_profile_is_that_of_k_units(tmp_path: Path, seed: int, changes: di
             ages = data.set_index("tag")["age"]
             for home, tags in released.groupby("home")["tag"]:
                 assert sorted(ages[list(tags)]) == sorted(ages[list(oldest[home])])
+        if limit.get("keep") == "newest":
+            last = data.groupby("home")["tag"].agg(lambda tags: set(tags[-2:]))
+            assert all(set(tags) == last[home] for home, tags in released.groupby("home")["tag"])
     own = released.groupby("home").size()
     assert (own == whole[own.index]).all(), "a unit is released in part"
     assert len(whole) - len(own) == 0 or len(whole) - len(own) >= spec["k"]
