@@ -172,9 +172,11 @@ STUCK = """
 import sys, time
 from microagg_flows import stages
 def stuck(release):
-    print("stuck", file=sys.stderr, flush=True)
+    says = ["stuck"]
     while True:
-        try:
+        try:  # a signal may come as soon as it is said
+            if says:
+                print(says.pop(), file=sys.stderr, flush=True)
             time.sleep(60)
         except BaseException:
             pass
