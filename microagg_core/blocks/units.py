@@ -35,7 +35,7 @@ _NOTHING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class UnitRows:
-    """How many rows each unit of a block has, and which attributes are the same in all of them."""
+    """Count the rows of each unit of a block, and mark the attributes that are the same in all of them."""
 
     n: int
     once: Bools

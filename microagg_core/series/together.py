@@ -115,9 +115,7 @@ def put_together(work: Work) -> int:
     kept = _within(limit, table, unit)
     cut = len(np.unique(unit[~kept]))
     table, unit = table.filter(pa.array(kept)), unit[kept]
-    first = np.flatnonzero(np.diff(unit, prepend=-1))
-    sizes = np.diff(first, append=len(unit))
-    place = np.arange(len(unit)) - np.repeat(first, sizes)
+    first, sizes, place = _places(unit)
     members = _members(table, place)
     if context.spec.has_whole_units:
         members = members.append_column(SIZE, pa.array(np.repeat(sizes, sizes)))
@@ -190,12 +188,20 @@ def _within(limit: RowsLimit | None, table: pa.Table, unit: Ints) -> Bools:
         keys = [("unit", "ascending", "at_end"), ("when", descending, "at_end"), ("row", "ascending", "at_end")]
         when = pa.table({"unit": unit, "when": table[_WHEN], "row": np.arange(len(unit))})
         rank = np.asarray(pc.sort_indices(when, sort_keys=keys)).astype(np.int64)
-    sorted_units = unit[rank]
-    first = np.flatnonzero(np.diff(sorted_units, prepend=-1))
-    place = np.arange(len(unit)) - np.repeat(first, np.diff(first, append=len(unit)))
     kept = np.zeros(len(unit), dtype=np.bool_)
-    kept[rank[place < limit.at_most]] = True
+    kept[rank[_places(unit[rank])[2] < limit.at_most]] = True
     return kept
+
+
+def _places(unit: Ints) -> tuple[Ints, Ints, Ints]:
+    """Find where each unit begins among rows ordered by unit, how many rows it has, and the place of each row in it.
+
+    >>> [found.tolist() for found in _places(np.array([0, 0, 1]))]
+    [[0, 2], [2, 1], [0, 1, 0]]
+    """
+    first = np.flatnonzero(np.diff(unit, prepend=-1))
+    sizes = np.diff(first, append=len(unit))
+    return first, sizes, np.arange(len(unit)) - np.repeat(first, sizes)
 
 
 def _members(table: pa.Table, place: Ints) -> pa.Table:

@@ -35,7 +35,7 @@ from microagg_core.series.verification import LedgerStatus
 from microagg_flows.command.call import echo_json
 
 _MOST_LINES = 12
-#: What is written for a terminal of any width, and for one that nobody sees.
+#: Columns of text for a terminal of any width, and for one that nobody sees.
 _WIDTH = 80
 
 
@@ -133,9 +133,9 @@ def show_expectation(expectation: comparison_report.Expectation) -> None:
 def _label_rows(report: PlanReport) -> list[tuple[str, str]]:
     if not report.listing_labels:
         return []
-    what = "units" if report.units else "records"
-    told = f"{report.listing_labels:,} of {report.labels:,} tell that a key with fewer than k {what} is there"
-    return [("labels", f"{told}; blocks.labels: parent or star do not")]
+    counted = "units" if report.units else "records"
+    listing = f"{report.listing_labels:,} of {report.labels:,} tell that a key with fewer than k {counted} is there"
+    return [("labels", f"{listing}; blocks.labels: parent or star do not")]
 
 
 def _show_blocks(title: str, lines: tuple[BlockLine, ...], n_blocks: int) -> None:

@@ -56,22 +56,22 @@ def _alike(records: list[WorkerRecord]) -> Finding:
 def _memory(patient: Patient) -> Iterator[Finding]:
     """Compare what each thread has for its rows with what the newest release's plan needed."""
     limits = [(record.memory_limit, record.threads) for record in patient.records if record.memory_limit]
-    there = min((bytes_per_task(limit, pause_share(), threads) for limit, threads in limits), default=None)
-    if there is None:
+    least = min((bytes_per_task(limit, pause_share(), threads) for limit, threads in limits), default=None)
+    if least is None:
         yield well("memory", "nobody sets a limit")
         return
-    has = f"each thread has {there // _MIB} MiB for its rows"
+    has = f"each thread has {least // _MIB} MiB for its rows"
     needed = _most_needed(patient)
     if needed is None:
         yield well("memory", f"{has}; microagg plan says what this input needs")
         return
     what, n_bytes = needed
-    if there < n_bytes:
+    if least < n_bytes:
         raise ClusterError(
             f"{has}, and {what} needed {n_bytes // _MIB} MiB; give workers more memory or fewer threads, or lower "
             "blocks.max_records"
         )
-    close = strange if there < 1.2 * n_bytes else well
+    close = strange if least < 1.2 * n_bytes else well
     yield close("memory", f"{has}, and {what} needed {n_bytes // _MIB} MiB")
 
 

@@ -161,8 +161,8 @@ def compare(
 def _grid(k: str, algorithms: str, refine: str, **budget: int | None) -> Grid:
     from microagg_core.compare.grid import Grid
 
-    said = {name: value for name, value in budget.items() if value is not None}
-    return Grid(tuple(_whole_numbers(k) if k else ()), tuple(listed(algorithms)), tuple(listed(refine)), **said)
+    limits = {name: value for name, value in budget.items() if value is not None}
+    return Grid(tuple(_whole_numbers(k) if k else ()), tuple(listed(algorithms)), tuple(listed(refine)), **limits)
 
 
 def _compare_file(
