@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from microagg_core.compare.choice import ReleaseComparison
-from microagg_core.compare.drawing import only_asked
+from microagg_core.compare.drawing import PAGE_ROWS, only_asked
 from microagg_core.compare.grid import Grid, Setting
 from microagg_core.compare.trial import Trial
 from microagg_core.compiling import compile_parts
@@ -39,7 +39,7 @@ from microagg_flows.progress import Progress, awaited
 from microagg_flows.release import Release, new_release
 from microagg_flows.releasing import Order, Settled, now
 from microagg_flows.stages import run_until
-from microagg_flows.trials import LeftOut, drawn_blocks, expect_release, try_blocks
+from microagg_flows.trials import LeftOut, drawn_blocks, expect_release, full_budget, try_blocks
 
 
 @contextmanager
@@ -183,7 +183,7 @@ def _measure_lacking(spec: ReleaseSpec, manifest: Manifest, inputs: ReportInputs
         if "portrait" in lacking:
             write_portrait(work, manifest, release.measured.portrait)
         if "expected" in lacking:
-            keep_document(work, manifest, EXPECTED, expect_release(release, for_page=True).document())
+            keep_document(work, manifest, EXPECTED, expect_release(release, full_budget(PAGE_ROWS, spec.k)).document())
 
 
 def page_of_draft(order: Order, progress: Progress) -> bytes:
@@ -196,7 +196,7 @@ def page_of_draft(order: Order, progress: Progress) -> bytes:
         manifest, work, origin = _as_if_published(release), release.work, release.origin
         if origin is None:
             raise RuntimeError("the survey stage has not run")
-        keep_document(work, manifest, EXPECTED, expect_release(release, for_page=True).document())
+        keep_document(work, manifest, EXPECTED, expect_release(release, full_budget(PAGE_ROWS, spec.k)).document())
         keep_document(work, manifest, RUN, run_document(release))
         plan = to_plain(release.plan_report)
         write_audit(work, manifest, origin=origin, plan=plan, measured=release.measured, checks=release.checks)

@@ -33,6 +33,9 @@ class Executor(Protocol):
     def memory_per_task(self) -> int | None:
         """Bytes that a task can count on for its rows; None where nobody sets a limit."""
 
+    def expect(self, cpu_seconds: float) -> str:
+        """Note what the release is planned to take; return who does it, in words."""
+
 
 class InProcess:
     """Do the tasks in this process, one after the other, each with all cores that it has use for.
@@ -57,6 +60,32 @@ class InProcess:
     def memory_per_task(self) -> int | None:
         return None
 
+    def expect(self, cpu_seconds: float) -> str:
+        return "in this process"
+
+
+class AloneAtFirst:
+    """Do tasks in this process until many CPU seconds are planned; then have workers do them, which start then."""
+
+    def __init__(self, progress: Progress, most_seconds: float, start: Callable[[], Executor] | None) -> None:
+        """``start`` starts the workers; None: what is planned is not done."""
+        self.progress = progress
+        self._most_seconds, self._start = most_seconds, start
+        self._inner: Executor = InProcess(progress)
+
+    def map(self, function: Callable[[Item], Result], items: Sequence[Item], what: str) -> list[Result]:
+        return self._inner.map(function, items, what)
+
+    def memory_per_task(self) -> int | None:
+        return self._inner.memory_per_task()
+
+    def expect(self, cpu_seconds: float) -> str:
+        if cpu_seconds > self._most_seconds and isinstance(self._inner, InProcess):
+            if self._start is None:
+                return "by workers that a run starts"
+            self._inner = self._start()
+        return self._inner.expect(cpu_seconds)
+
 
 class OnceCompiled:
     """Wait, before the first task, until the kernels that workers on this machine need are compiled.
@@ -76,3 +105,6 @@ class OnceCompiled:
 
     def memory_per_task(self) -> int | None:
         return self._inner.memory_per_task()
+
+    def expect(self, cpu_seconds: float) -> str:
+        return self._inner.expect(cpu_seconds)
