@@ -105,7 +105,10 @@ def _grid_tried(release: Release, spec: ReleaseSpec, grid: Grid) -> tuple[tuple[
             parts = [part for setting in settings for part in setting.parts(True, spec.protect is not None)]
             compile_parts(tuple(dict.fromkeys(parts)), say=release.progress.say)
         with awaited(release.progress, "what is to be compared"):
-            made, without = try_blocks(release, drawn_blocks(release, keys, settings, grid.budget()))
+            drawn = drawn_blocks(release, keys, settings, grid.budget())
+            share = min(1.0, grid.records / release.planned.survey.arrivals)
+            release.workers.expect(sum(share * len(trial.seeds) * trial.model_seconds for trial in drawn.trials))
+            made, without = try_blocks(release, drawn)
     except Exception as error:
         raise sanitized(error, "comparing") from None
     return made, (*left_out, *without)
