@@ -315,7 +315,7 @@ def _left_rows(release: Release) -> list[str]:
     """Remove the run's staged rows; where that fails, what to do about it."""
     release.running.end()
     try:
-        release.work.delete_all(release.layout.folder)
+        release.run.remove()
     except StorageError as error:
         return [f"staged rows are left in the work area: {error.message}; then remove them with microagg clean --all"]
     return []
