@@ -126,6 +126,6 @@ def _made(release: Release, drawn: Drawn) -> tuple[Trial, ...]:
         release.do(TRY)
         return tuple(release.written(TRIALS).read_all(TRIALS))
     finally:
-        for name in (*(output.name for output in (DRAFTS, DRAFT_ROUTES, PLANNED_TRIALS)), DRAW_ROWS.name, TRY.name):
-            release.work.delete_all(release.layout.objects(name))
+        outputs = (output.name for output in (DRAFTS, DRAFT_ROUTES, PLANNED_TRIALS))
+        release.run.remove_below(*outputs, DRAW_ROWS.name, TRY.name)
         release.forget_steps(DRAW_ROWS, TRY)
