@@ -10,6 +10,7 @@ from covering import cover, each, examples
 from microagg_core.group.refine.neighbours import Records
 from microagg_core.kernels.refinement.nearest_lists import nearest_of_all, nearest_within
 from microagg_core.kernels.tools.threads import Threads
+from microagg_core.kernels.tree.shrinking_tree import LEAF, NOBODY, Tree, new_tree
 from microagg_core.kernels.values import Values
 
 NONE = np.zeros(0)
@@ -31,6 +32,36 @@ def test_nearest_of_all_are_the_nearest(n: int, p: int) -> None:
     squared = ((X[nearest.near] - X[:, None, :]) ** 2).sum(axis=2)
     assert np.allclose(nearest.squared, squared, rtol=1e-12, atol=0)
     assert sorted(nearest.order.tolist()) == list(range(n))
+
+
+def in_near_leaves(tree: Tree, x: np.ndarray, most: int, leaves: int) -> tuple[list[int], list[float]]:
+    """Slowly: the nearest of those in so many leaves whose boxes are nearest, and what their distances are at least."""
+    holds = tree.ids.reshape(-1, LEAF)
+    members = [ids[ids != NOBODY] for ids in holds]
+    boxes = [tree.X[:, ids] for ids in members]
+    outside = [np.maximum(np.maximum(box.min(axis=1) - x, x - box.max(axis=1)), 0.0) for box in boxes]
+    bounds = np.array([(off**2).sum() for off in outside])
+    first = np.argsort(bounds, kind="stable")
+    read = np.concatenate([members[leaf] for leaf in first[:leaves]])
+    distances = ((tree.X[:, read] - x[:, None]) ** 2).sum(axis=0)
+    order = np.lexsort([read, distances])[:most]
+    return read[order].tolist(), np.minimum(distances[order], bounds[first[leaves]]).tolist()
+
+
+@each("p", [3, 9, 20])
+def test_near_ones_are_those_of_the_nearest_leaves(p: int) -> None:
+    X = np.random.default_rng(p).standard_normal((p, 1500))
+    found, exact, tree = (
+        nearest_of_all(Values(X, NONE), 11, 12),
+        nearest_of_all(Values(X, NONE), 11),
+        new_tree(Values(X, NONE)),
+    )
+    for record in range(0, 1500, 7):
+        near, certain = in_near_leaves(tree, X[:, record], 11, 12)
+        assert found.near[record].tolist() == near
+        assert np.allclose(found.squared[record], certain, rtol=1e-12, atol=1e-12)
+    assert (found.squared <= exact.squared).all()
+    assert (found.squared < exact.squared).any() == (p > 3)
 
 
 def test_equally_near_ones_come_by_number() -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from microagg_core.arrays import Floats, Ints, ShortInts
 from microagg_core.group.bounds import Bound, in_units_of, rounded_down
+from microagg_core.group.costs import leaves_read
 from microagg_core.group.labels import checked_labels, exponent_of, points_of, private_copy
 from microagg_core.group.points import AnyPoints, Points
 from microagg_core.kernels.refinement.nearest_lists import nearest_of_all, nearest_sums, spread
@@ -27,7 +28,7 @@ class Records:
     records, and keeps neighbours near each other in memory. ``order`` is the input's record at each place,
     ``by_value`` its rank by value. Equal records are of one class: ``record_class`` by rank, with the ``sizes`` of
     classes and, (classes, found) by distance, the nearest classes of each, itself first, and their ``squared``
-    distances.
+    distances; with many attributes near ones, and what their distances are at least.
     """
 
     points: Points
@@ -51,7 +52,7 @@ class Records:
         sizes = np.bincount(record_class)
         once = Values(np.ascontiguousarray(ordered[new].T), scaled.costs)
         del scaled
-        nearest = nearest_of_all(once, min(count + 1, len(sizes)))
+        nearest = nearest_of_all(once, min(count + 1, len(sizes)), leaves_read(len(sizes), len(once.X)))
         rank = np.empty(len(sizes), dtype=np.int64)
         rank[nearest.order] = np.arange(len(sizes))
         by_value = np.argsort(rank[record_class], kind="stable")
@@ -82,7 +83,8 @@ def neighbour_bound(records: Records, k: int) -> Bound:
     It holds for any k. In a group of m records the sum of squared errors is 1/(2m) times the sum of squared distances
     over ordered pairs. A record's m-1 mates are no nearer to it than its m-1 nearest neighbours, and the mean of its m
     least squared distances (its own 0 among them) grows with m, so that m = k is the least: all groups together lose at
-    least 1/(2k) times the sum, over records, of the squared distances to the k-1 nearest.
+    least 1/(2k) times the sum, over records, of the squared distances to the k-1 nearest. With many
+    attributes, distances are no greater than those of records that nobody looked at can be, and so too small.
     """
     n, p = records.points.shape
     of_classes = nearest_sums(records.classes, records.squared, records.sizes, k - 1)
