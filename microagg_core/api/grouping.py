@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 
 def grouped(info: AlgorithmInfo, X: AnyPoints, k: int, seed: int, params: dict[str, Any], effort: str) -> Ints:
-    return improved(X, info.run(X, k, seed=seed, **params), k, seed, effort)
+    n, p = X.shape
+    start = info.start_of(effort, n, p, k)
+    return improved(X, start.run(X, k, seed=seed, **params), k, seed, effort)
 
 
 def improved(X: AnyPoints, labels: Ints, k: int, seed: int, effort: str) -> Ints:

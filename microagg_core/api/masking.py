@@ -241,7 +241,8 @@ def _masked_as_one(table: Table, names: list[Hashable], info: AlgorithmInfo, opt
         labels, tried = best(X, k, seed=seed)
         labels = improved(X, labels, k, seed, effort)
     else:
-        labels, certificate = info.run_certified(X, k, measured=Z, seed=seed, **params)
+        start = info.start_of(effort, *X.shape, k)
+        labels, certificate = start.run_certified(X, k, measured=Z, seed=seed, **params)
         labels = improved(X, labels, k, seed, effort)
     measured = quasi.measured()
     lost = losses(measured, labels)

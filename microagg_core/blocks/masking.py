@@ -20,7 +20,7 @@ from microagg_core.blocks.units import UnitRows, group_units
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.algorithms.best import best
-from microagg_core.group.bounds import NOTHING, Bound, Certificate
+from microagg_core.group.bounds import NOTHING, UNPROVED, Bound, Certificate
 from microagg_core.group.headway import working_on
 from microagg_core.group.metrics.moments import Groups, Moments
 from microagg_core.group.metrics.statistics import LossStatistics, loss_statistics, squares_of_records
@@ -255,7 +255,7 @@ def mask_blocks(
         n, missing = rows.stop - rows.start, blocks.missing[rows]
         there = ~missing[0]
         if not there.any():  # nothing to average: the pattern in which every quasi-identifier is missing
-            certificate = NOTHING if info.certified or not proving else None
+            certificate = NOTHING if info.certified else None
             together = np.zeros(n, dtype=np.int64)
             made.append(_Made(together, together, BlockOutcome(0.0, False, info.name, (), certificate)))
             continue
@@ -282,9 +282,9 @@ def _small_blocks(
         starts, there = np.concatenate([[0], np.cumsum(sizes[places])]), ~pattern
         seeds = np.array([_seed(spec, number) for number in blocks.numbers[places].tolist()], dtype=np.uint64)
         made_on, on = (points.rows(rows).columns(there) for points in (Z, measured))
-        grouped = group_small_blocks(made_on, on, starts, spec.k, str(spec.effort), seeds)
+        grouped = group_small_blocks(made_on, on, starts, spec.k, str(spec.effort), seeds, proving=proving)
         for place, of in zip(places.tolist(), grouped, strict=True):
-            proved = BlockOutcome(of.lower_bound, False, spec.algorithm.name, (), None if proving else NOTHING)
+            proved = BlockOutcome(of.lower_bound, False, spec.algorithm.name, (), None)
             made[place] = _Made(of.labels, of.refined, proved)
     return made
 
@@ -307,9 +307,8 @@ def _made(
     if demanded.units is not None and demanded.units.n > 1:
         return _made_of_units(spec, scales[1], demanded.units, seed)
     labels, algorithm, tried, certificate = _grouped_by_parts(spec, Z, scales[0], parts, seed)
-    if not proving and certificate is None:
-        certificate = NOTHING
-    labels, refined, bound = _improved(spec, scales, parts, labels, certificate, seed, demanded)
+    known = certificate if proving else UNPROVED
+    labels, refined, bound = _improved(spec, scales, parts, labels, known, seed, demanded)
     return _Made(labels, refined, BlockOutcome(bound.sse, False, algorithm, tried, certificate))
 
 
@@ -341,7 +340,7 @@ def _made_of_units(spec: GroupingRules, compared: Points, units: UnitRows, seed:
     def group(points: Points) -> Ints:
         labels, algorithm, tried, _ = _grouped(spec, points, points, seed)
         used[algorithm] = tried
-        return refine_with_bound(points, labels, spec.k, spec.effort, seed, NOTHING)[0]
+        return refine_with_bound(points, labels, spec.k, spec.effort, seed, UNPROVED)[0]
 
     labels = group_units(compared, units.n, units.once, group)
     if units.protect is not None:
@@ -417,7 +416,7 @@ def _refined_by_parts(spec: GroupingRules, compared: Points, parts: list[Ints], 
     for rows in parts:
         own = np.unique(labels[rows], return_inverse=True)[1]
         effort = spec.effort if isinstance(spec.effort, str) else spec.effort * len(rows) / len(labels)
-        made.append((own, refine_with_bound(compared.rows(rows), own, spec.k, effort, seed, NOTHING)[0]))
+        made.append((own, refine_with_bound(compared.rows(rows), own, spec.k, effort, seed, UNPROVED)[0]))
     if all(refined is own for own, refined in made):
         return labels
     return _joined(parts, [refined for _, refined in made])
@@ -454,6 +453,7 @@ def _grouped(
         labels, tried = best(Z, spec.k, seed=seed)
         chosen = min(tried, key=lambda run: run.refined_sse).algorithm
         return labels, chosen, tuple(sorted({run.algorithm for run in tried})), None
+    info = info.start_of(spec.effort, *Z.shape, spec.k)
     labels, certificate = info.run_certified(Z, spec.k, measured=measured, seed=seed, **spec.algorithm.parameters)
     return labels, info.name, (), certificate
 

@@ -362,7 +362,7 @@ class _Trying:
         """Compute what is lost, of how much; as a release's figures where everything is tried."""
         by_seed = [self._masked(seed, proving=False).squares_lost(self.scale) for seed in self.trial.seeds[1:]]
         if self.draft.is_whole:
-            losses, proved = losses_of(statistics), proved_figures(statistics, lines)
+            losses, proved = losses_of(statistics), proved_figures(statistics, lines, self.spec.algorithm.name)
             bound = {"lower_bound": proved.lower_bound, "gap": proved.gap}
             of_seeds = [percent(float(np.sum(of_seed)), losses.sst) for of_seed in by_seed]
             loss = {"l_sse": significant(losses.l_sse), "l_sse_error": None}

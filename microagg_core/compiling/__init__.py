@@ -28,6 +28,7 @@ from threading import Event
 
 from microagg_core.errors import ClusterError, InternalError
 from microagg_core.group.algorithms import algorithms
+from microagg_core.group.costs import EFFORTS
 from microagg_core.kernels.machine_code.code_cache import code_folders
 from microagg_core.software import digest_of
 
@@ -51,11 +52,12 @@ def needed_parts(algorithm: str, effort: str | float, k: int | None = None) -> t
     """List the parts that a release by this algorithm and effort of refinement runs through, for one k or for any.
 
     >>> needed_parts("mdav", "fast", 5)
-    ('tables', 'mdav', 'bound', 'links', 'small blocks', 'annealing')
+    ('tables', 'mdav', 'slabs', 'bound', 'links', 'small blocks', 'annealing')
     >>> needed_parts("mdav", "off", 2)
     ('tables', 'mdav', 'bound', 'links', 'small blocks', 'factor')
     """
-    parts = [TABLES, *_algorithms_run(algorithm, k), _BOUND, _LINKS]
+    start = algorithms()[algorithm].start if effort in EFFORTS else None
+    parts = [TABLES, *_algorithms_run(algorithm, k), *([start] if start else []), _BOUND, _LINKS]
     if algorithm == "mdav" and effort in ("off", "fast"):
         parts.append(_SMALL_BLOCKS)
     searches = algorithm == "search" or not isinstance(effort, str)
@@ -74,7 +76,7 @@ def grouping_parts(algorithm: str, effort: str | float, k: int) -> tuple[str, ..
     """List those of the parts without which groups would be others; proofs are left out.
 
     >>> grouping_parts("mdav", "fast", 2)
-    ('tables', 'mdav', 'bound', 'links', 'small blocks', 'annealing')
+    ('tables', 'mdav', 'slabs', 'bound', 'links', 'small blocks', 'annealing')
     """
     proofs = {_PRICES} if effort == "thorough" or algorithms()[algorithm].certified else {_PRICES, _FACTOR}
     return tuple(part for part in needed_parts(algorithm, effort, k) if part not in proofs)

@@ -112,8 +112,9 @@ class Certificate:
         return {**vars(self), "optimum_at_least": self.optimum_at_least, "ratio": ratio}
 
 
-#: The certificate of records that lose nothing, whatever their groups.
+#: The certificate of records that lose nothing, whatever their groups; and of those of which nothing is to be proved.
 NOTHING = Certificate(sse=0.0, weight=0.0, bound=0.0)
+UNPROVED = Certificate(sse=math.nan, weight=math.nan, bound=math.nan)
 
 
 def combined(certificates: Iterable[Certificate]) -> Certificate:

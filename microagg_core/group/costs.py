@@ -31,6 +31,19 @@ DEFAULT_STEPS = 6000
 _AFFORDABLE, _AFFORDABLE_OPTIMUM = 10.0, 15.0
 
 
+#: Seconds of a record that the fast effort takes at most; reached above k=10, or with some hundred attributes.
+_MOST_SECONDS, _LEAST_SWEEPS = 1e-4, 6
+
+#: Refinement starts from slabs where MDAV's groups take more seconds a record: mostly those of a search that grows with
+#: the number of records. Slabs lose more until they are refined, so that the annealing is to be less hot, by this share
+#: of their loss.
+_SLOW, COOLER = 2.5e-6, 0.4
+
+#: With more attributes than the first, near records are taken for the nearest ones: those in so many leaves of a tree,
+#: or fewer above the second.
+_EXACT, _MANY, _LEAVES = 8, 20, 48
+
+
 def annealing_sweeps(effort: str, n: int, p: int, k: int, codes: int = 0) -> int:
     """Count how often an effort tries a change for each record, of whose p attributes so many are codes.
 
@@ -41,7 +54,8 @@ def annealing_sweeps(effort: str, n: int, p: int, k: int, codes: int = 0) -> int
         return _THOROUGH
     times = next((times for few, times in _MORE_FOR_FEW if n <= few), 1) * (3 if k > LARGE_K else 1)
     for_attributes = min(p - codes, _MOST_FOR_ATTRIBUTES) + min(_FOR_CODES * codes, _MOST_FOR_CODES)
-    sweeps = times * (_FAST + for_attributes + min(k, _MOST_FOR_K))
+    most = max(_LEAST_SWEEPS, int(_MOST_SECONDS / _seconds_of_step(p, k)))
+    sweeps = min(times * (_FAST + for_attributes + min(k, _MOST_FOR_K)), most)
     return sweeps + -(-sweeps // _MORE_FOR_REGIONS) * (region_count(n, k) > 1)
 
 
@@ -63,12 +77,25 @@ def downhill_sweeps(effort: str, k: int) -> int:
     return 2 if effort == "fast" and k > LARGE_K else EFFORTS[effort]
 
 
+def leaves_read(n: int, p: int) -> int:
+    """Count the leaves of a tree that are read for a record's near ones, of 32 records each; 0: as many as it takes.
+
+    >>> [leaves_read(10_000, p) for p in (8, 10, 50, 300)], leaves_read(1500, 50)
+    ([0, 48, 19, 12], 0)
+    """
+    return 0 if p <= _EXACT or n <= 32 * _LEAVES else max(12, _LEAVES * _MANY // max(p, _MANY))
+
+
 # Fitted on one core of a 2-core virtual machine, to uniform and lognormal data: what a tree looks at for a record's
-# neighbours doubles with each attribute, up to all records; and a step of a record.
+# neighbours doubles with each attribute, up to all records or those that are read at most; and a step of a record.
 def refinement_seconds(n: int, p: int, k: int, sweeps: int) -> float:
     """Estimate the seconds of one core for so many sweeps, neighbours included."""
-    looked_at = min(n, 20 << min(p, 30))
-    return n * (1.9e-6 + 1.3e-10 * p * looked_at + sweeps * (8e-8 + min(k, 24) * (2.8e-8 + 3e-9 * p)))
+    looked_at = min(n, 20 << min(p, 30), 2 * 32 * leaves_read(n, p) or n)
+    return n * (1.9e-6 + 1.3e-10 * p * looked_at + sweeps * _seconds_of_step(p, k))
+
+
+def _seconds_of_step(p: int, k: int) -> float:
+    return 8e-8 + min(k, 24) * (2.8e-8 + 3e-9 * p)
 
 
 def refinement_bytes(n: int, p: int, k: int) -> int:
@@ -176,6 +203,19 @@ def peeling(
 
 def of_a_record(n: int) -> float:
     return math.pow(n / 100_000, 0.15)
+
+
+# Fitted to tests/benchmark/algorithm_cost.py, on uniform data, on one core of a 2-core virtual machine.
+mdav_seconds = peeling(scanned=2.4e-7, scan=(3.9e-10, 1.1e-10), record=(5.1e-7, 2.4e-8), search=5.3e-7)
+
+
+def starts_from_slabs(n: int, p: int, k: int) -> bool:
+    """Say whether MDAV's groups would take too long for groups that are refined.
+
+    >>> [starts_from_slabs(n, 10, 5) for n in (10_000, 20_000)], [starts_from_slabs(5000, p, 5) for p in (16, 20)]
+    ([False, True], [False, True])
+    """
+    return mdav_seconds(n, p, k) > _SLOW * n
 
 
 def bytes_of_tree(n: int, p: int) -> int:

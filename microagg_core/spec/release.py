@@ -299,7 +299,13 @@ class ReleaseSpec(Model):
     algorithm: Algorithm = Algorithm()
     refine: Refine = Field(
         default="fast",
-        description="improve the algorithm's groups: 'off', 'fast' or 'thorough' (by steps), or 'seconds:' a block",
+        description="improve the algorithm's groups: 'off', 'fast' or 'thorough' (by steps), or 'seconds:' a block; "
+        "where MDAV would take long, groups to improve are cut by slabs instead",
+    )
+    bound: Literal["quick", "off"] = Field(
+        default="quick",
+        description="what is proved of how little any groups could lose: what is quick to prove, more with refine: "
+        "thorough; or nothing, in less time",
     )
     reproducible: bool = Field(
         default=True,

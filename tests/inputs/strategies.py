@@ -18,6 +18,8 @@ EDGES: dict[str, list[Any]] = {"gamma": [0.0, 1e300], "steps": [1, 1.5], "second
 #: What searches at random has no twin of its own, and another way where a last bit or the order of attributes is
 #: another. Its parts have twins, and what it promises has tests.
 SEARCHING = frozenset({"search", "best"})
+#: What cuts from the low end, and of attributes that vary alike across the first, makes other groups of mirrored ones.
+ONE_SIDED = frozenset({"slabs"})
 
 
 @dataclass(frozen=True)

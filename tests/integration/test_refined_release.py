@@ -182,3 +182,27 @@ def test_steps_give_the_same_bytes_again(tmp_path: Path) -> None:
         made(tmp_path / name, table, refine="thorough", algorithm={"name": "search", "steps": 200})
     one, two = (data_digests(tmp_path / name / "output") for name in ("one", "two"))
     assert one == two and len(one) > 0
+
+
+@pytest.mark.parametrize("refine", ["off", "fast"])
+def test_without_a_bound_the_same_groups_are_released_and_nothing_is_proved(refine: str, tmp_path: Path) -> None:
+    table = numbered(300)
+    quick, off = (made(tmp_path / name, table, refine=refine, bound=name, k=2) for name in ("quick", "off"))
+    assert off.published is not None and quick.measured.figures.lower_bound is not None
+    assert data_digests(tmp_path / "off" / "output") == data_digests(tmp_path / "quick" / "output")
+    found = off.published.manifest.losses
+    assert (found.lower_bound, found.gap, found.certificate) == (None, None, None)
+    assert found.sse == quick.measured.figures.sse
+    page = next((tmp_path / "off" / "output").rglob("README.html")).read_text(encoding="utf-8")
+    assert "lower bound" not in page.lower() and "could have avoided" not in page
+
+
+def test_a_large_block_is_begun_by_slabs_and_says_so(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).lognormal(size=(2600, 30)).round(3)
+    table = pa.table({f"v{j}": values[:, j] for j in range(30)})
+    spec = {"roles": {"quasi_identifiers": table.column_names}, "k": 3}
+    for refine, name in (("off", "mdav"), ("fast", "slabs")):
+        release = run_stages(start(write_release(tmp_path / refine, [table], **spec, refine=refine)))
+        assert release.published is not None and release.published.manifest.algorithm.name == "mdav"
+        assert release.measured.blocks["algorithm"].to_pylist() == [name]
+        assert release.published.manifest.losses.chosen == (None if name == "mdav" else ("slabs",))

@@ -52,6 +52,12 @@ DATA: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
 }
 
 
+def test_slabs_of_more_records_than_the_cache_holds_are_the_twins() -> None:
+    X = np.random.default_rng(0).lognormal(size=(9000, 3))
+    X[:, 2] = X[:, 2].round()
+    assert partition(X, 4, "slabs").tolist() == twins.labels("slabs", X, 4)
+
+
 @pytest.mark.parametrize(("algorithm", "params"), _settings())
 @each("data", DATA)
 def test_kernel_equals_its_twin(algorithm: str, params: dict[str, Any], data: str) -> None:

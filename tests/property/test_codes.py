@@ -91,7 +91,7 @@ def test_refinement_is_as_good_as_on_a_number_for_each_category() -> None:
     mixed = points(4, 2000, 1, (4, 90), tied=False)
     start = algorithms()["mdav"].run(mixed, 3)
     lost = [sse_of_labels(mixed, refine(of, start, 3, effort="thorough")) for of in (mixed, mixed.dense())]
-    assert lost[0] < 1.01 * lost[1] < 0.6 * sse_of_labels(mixed, start)
+    assert lost[0] < 1.02 * lost[1] < 0.6 * sse_of_labels(mixed, start)
 
 
 def test_demands_are_held_by_groups_of_codes() -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import heapq
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from covering import cover, each, examples
-from microagg_core.group.refine.neighbours import Records
+from microagg_core.group.refine.neighbours import Records, order_by_values
 from microagg_core.kernels.refinement import nearest_lists
 from microagg_core.kernels.refinement.nearest_lists import FEW, nearest_of_all, nearest_within
 from microagg_core.kernels.tools.threads import Threads
+from microagg_core.kernels.tree.shrinking_tree import LEAF, NOBODY, Tree, new_tree
 from microagg_core.kernels.values import Values
 
 NONE = np.zeros(0)
@@ -35,6 +38,46 @@ def test_nearest_of_all_are_the_nearest(n: int, p: int) -> None:
     assert sorted(nearest.order.tolist()) == list(range(n))
 
 
+def in_near_leaves(tree: Tree, x: np.ndarray, most: int, leaves: int) -> tuple[list[int], list[float]]:
+    """Slowly: the nearest of those in the leaves at the nearest boxes, and what their distances are at least.
+
+    The nearest node that waits is followed down to a leaf, each time into the nearer child, while the other waits.
+    """
+    count, found, n_read, heap = int(tree.size[0]), list[tuple[float, int]](), 0, [(0.0, 1)]
+
+    def away(node: int) -> float:
+        low, high = tree.boxes[node]
+        return float((np.maximum(np.maximum(low - x, x - high), 0.0) ** 2).sum())
+
+    while heap and n_read < leaves:
+        bound, node = heapq.heappop(heap)
+        while node < count:
+            (bound, node), other = sorted((away(child), child) for child in (2 * node, 2 * node + 1))
+            heapq.heappush(heap, other)
+        if len(found) < most or bound <= found[most - 1][0]:
+            ids = tree.ids[(node - count) * LEAF : (node - count + 1) * LEAF]
+            found = sorted([*found, *((float(((tree.X[:, i] - x) ** 2).sum()), int(i)) for i in ids if i != NOBODY)])
+            n_read += 1
+    certain = heap[0][0] if heap else np.inf
+    return [i for _, i in found[:most]], [min(d, certain) for d, _ in found[:most]]
+
+
+@each("p", [3, 9, 20])
+def test_near_ones_are_those_of_the_nearest_leaves(p: int) -> None:
+    X = np.random.default_rng(p).standard_normal((p, 1500))
+    found, exact, tree = (
+        nearest_of_all(Values(X, NONE), 11, 12),
+        nearest_of_all(Values(X, NONE), 11),
+        new_tree(Values(X, NONE)),
+    )
+    for record in range(0, 1500, 7):
+        near, certain = in_near_leaves(tree, X[:, record], 11, 12)
+        assert found.near[record].tolist() == near
+        assert np.allclose(found.squared[record], certain, rtol=1e-12, atol=1e-12)
+    assert (found.squared <= exact.squared).all()
+    assert (found.squared < exact.squared).any() == (p > 3)
+
+
 @each("few", [0, FEW])
 def test_equally_near_ones_come_by_number(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nearest_lists, "FEW", few)
@@ -52,6 +95,12 @@ def test_few_have_the_lists_that_a_tree_finds(monkeypatch: pytest.MonkeyPatch) -
     assert np.array_equal(few.near, by_tree.near)
     assert np.array_equal(few.squared, by_tree.squared)
     assert len(few.near) > 100
+
+
+@each("values", [1, 3, 40, 4000])
+def test_records_are_ordered_by_their_values(values: int) -> None:
+    X = np.random.default_rng(values).integers(0, values, (3, 900)) * 0.1
+    assert np.array_equal(order_by_values(X), np.lexsort(X[::-1]))
 
 
 def test_neighbours_do_not_depend_on_the_order_of_records() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
@@ -14,8 +15,11 @@ from hypothesis import strategies as st
 from covering import cover, each, examples, is_whole
 from inputs.strategies import matrices
 from microagg_core import algorithms, microaggregate, partition
+from microagg_core.group.bounds import UNPROVED
+from microagg_core.group.costs import starts_from_slabs
 from microagg_core.group.metrics.losses import losses, standardize
 from microagg_core.group.points import Points
+from microagg_core.group.refine.bounds import refine_with_bound
 from microagg_core.group.refine.refinement import cut_large, refine
 from twins import naive
 
@@ -82,6 +86,33 @@ def test_thorough_is_never_worse_than_fast_among_many_zeros(seed: int) -> None:
     X = standardize(X)
     lost = {effort: losses(X, partition(X, 3, refine=effort)).sse for effort in ("fast", "thorough")}
     assert lost["thorough"] <= lost["fast"]
+
+
+def test_refinement_starts_from_slabs_where_mdav_would_take_long() -> None:
+    X = standardize(np.random.default_rng(2).lognormal(size=(2500, 30)))
+    assert starts_from_slabs(2500, 30, 3) and not starts_from_slabs(1000, 30, 3)
+    from_slabs = partition(X, 3, "slabs", refine="fast")
+    assert np.array_equal(partition(X, 3, refine="fast"), from_slabs)
+    assert not np.array_equal(partition(X, 3), partition(X, 3, "slabs")), "what is not refined is MDAV's"
+    by_mdav = losses(X, refine(X, partition(X, 3), 3)).sse
+    assert losses(X, from_slabs).sse < 1.01 * by_mdav
+
+
+def test_groups_of_equal_records_are_left_as_they_are() -> None:
+    X = np.random.default_rng(3).integers(0, 2, (4000, 5)).astype(np.float64)
+    labels = partition(X, 3, "slabs")
+    assert losses(X, labels).sse == 0
+    refined, bound = refine_with_bound(X, labels, 3, "fast", 0)
+    assert refined is labels and bound.sse == 0
+
+
+@each("effort", ["off", "fast"])
+def test_nothing_is_proved_where_that_is_not_wanted(effort: str) -> None:
+    X = np.random.default_rng(4).standard_normal((300, 3))
+    labels = partition(X, 2)
+    refined, bound = refine_with_bound(X, labels, 2, effort, 0, UNPROVED)
+    assert math.isnan(bound.sse)
+    assert np.array_equal(refined, refine_with_bound(X, labels, 2, effort, 0)[0])
 
 
 def test_the_best_groups_are_found_from_the_worst() -> None:

@@ -98,7 +98,9 @@ def test_the_best_takes_what_fits_the_data() -> None:
     assert "two_mu_approx" in {info.name for info in suitable(500, 3, 2)}
     many = suitable(10_000_000, 4, 5)
     assert many and max(info.cost_seconds(10**7, 4, 5) for info in many) <= 5 * min(
-        info.cost_seconds(10**7, 4, 5) for info in algorithms().values() if info.refuses(5, 4) is None
+        info.cost_seconds(10**7, 4, 5)
+        for name, info in algorithms().items()
+        if info.refuses(5, 4) is None and name != "slabs"
     )
 
 

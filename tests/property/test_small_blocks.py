@@ -61,6 +61,16 @@ def test_what_takes_a_longer_way_is_not_made_together() -> None:
     assert not are_small(sizes, many_codes, 5, "fast", proving=True).any()
 
 
+def test_nothing_is_proved_where_nothing_is_asked_for() -> None:
+    points = Points.of(np.random.default_rng(0).random((50, 3)))
+    seeds, starts = np.ones(2, dtype=np.uint64), np.array([0, 8, 50])
+    for effort in ("off", "fast"):
+        proved = group_small_blocks(points, points, starts, 5, effort, seeds)
+        unproved = group_small_blocks(points, points, starts, 5, effort, seeds, proving=False)
+        assert all(np.array_equal(a.refined, b.refined) for a, b in zip(proved, unproved, strict=True))
+        assert all(np.isnan(block.lower_bound) for block in unproved)
+
+
 def test_missing_and_infinite_values_are_refused() -> None:
     broken = Points.of(np.array([[1.0], [np.nan], [3.0]]))
     with pytest.raises(DataError, match="missing or infinite"):

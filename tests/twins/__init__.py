@@ -17,6 +17,7 @@ TWINS: dict[str, Callable[..., naive.Groups]] = {
     "mdav_generic": naive.mdav_generic,
     "mdav_single": naive.mdav_single,
     "mdav_plus": naive.mdav_plus,
+    "slabs": naive.slabs,
     "v_mdav": naive.v_mdav,
     "mdav_star": naive.mdav_star,
     "md": naive.md,

@@ -173,6 +173,37 @@ def v_mdav(X: Sequence[Point], k: int, gamma: float | str = 0.2) -> Groups:
     return groups
 
 
+def widest(X: Sequence[Point], records: Sequence[int]) -> int:
+    """The attribute whose offsets from the first record vary most, the first of several; 0 if none varies."""
+    variances = []
+    for column in zip(*(X[i] for i in records), strict=True):
+        offsets = [x - column[0] for x in column]
+        sums, squares = list(accumulate(offsets))[-1], list(accumulate(x * x for x in offsets))[-1]
+        variances.append((squares - sums * (sums / len(column))) / len(column))
+    return max(range(len(variances)), key=lambda j: (max(variances[j], 0.0), -j))
+
+
+def slabs(X: Sequence[Point], k: int) -> Groups:
+    """Cut in two across the attribute that varies most, down to groups; equal values stay together where they can."""
+
+    def cut(records: list[int]) -> Groups:
+        size = len(records)
+        if size < 2 * k:
+            return [records]
+        j = widest(X, records[:: 1 + size // 128])
+        if len({X[i] for i in records[:: 1 + size // 128]}) == 1:
+            j = widest(X, records)
+        ordered = sorted(records, key=lambda i: (X[i][j], i))
+        middle = k * (size // k // 2)
+        borders = [at for at in range(k, size - k + 1) if X[ordered[at - 1]][j] != X[ordered[at]][j]]
+        key = X[ordered[middle]][j]
+        about = [at for at in borders if key in (X[ordered[at - 1]][j], X[ordered[at]][j])]
+        border = min(about, key=lambda at: (abs(at - middle), at), default=middle)
+        return cut(sorted(ordered[:border])) + cut(sorted(ordered[border:]))
+
+    return cut(list(range(len(X))))
+
+
 def mdav_plus(X: Sequence[Point], k: int) -> Groups:
     return v_mdav(X, k, gamma=0.0)
 

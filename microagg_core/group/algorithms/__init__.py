@@ -18,7 +18,7 @@ __all__ = ["AlgorithmInfo", "Parameter", "algorithms"]
 #: Shown first, in this order; all others follow by name.
 ORDER = (
     "mdav", "mdav_generic", "mdav_single", "mdav_plus", "v_mdav", "mdav_star", "md", "univariate", "individual_ranking",
-    "exhaustive", "mst", "mu_approx", "two_mu_approx", "search", "best",
+    "exhaustive", "mst", "mu_approx", "slabs", "two_mu_approx", "search", "best",
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from microagg_core.group.costs import (
     proof_seconds,
     refinement_bytes,
     refinement_seconds,
+    starts_from_slabs,
 )
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ class AlgorithmInfo:
     ``each_attribute`` marks what makes groups for one attribute, and may mask several of a table, each on its own.
     ``certified`` gives, for what proves a bound on its loss for the records at hand, the groups with their certificate.
     ``draws`` marks what makes other groups with another seed. ``sorts`` marks what needs an order of all values, and
-    so takes no nominal attributes.
+    so takes no nominal attributes. ``start`` names what makes the groups in its place, where they are refined and it
+    would take too long.
     """
 
     name: str
@@ -101,6 +103,7 @@ class AlgorithmInfo:
     certified: CertifyFunction | None = None
     draws: bool = False
     sorts: bool = False
+    start: str | None = None
     slowdown: Callable[[Mapping[str, Any]], float] = lambda params: 1.0
 
     def check_parameters(self, params: Mapping[str, Any]) -> None:
@@ -125,16 +128,25 @@ class AlgorithmInfo:
         times = self.slowdown(params)
         return replace(self, cost_seconds=lambda n, p, k: times * self.cost_seconds(n, p, k))
 
+    def start_of(self, effort: str | float, n: int, p: int, k: int) -> AlgorithmInfo:
+        """Return what makes the groups of so many records that are refined with this effort."""
+        if self.start is None or effort not in EFFORTS or not starts_from_slabs(n, p, k):
+            return self
+        from microagg_core.group.algorithms import algorithms  # the registry, which stands on this module
+
+        return algorithms()[self.start]
+
     def with_refinement(self, effort: str | float) -> AlgorithmInfo:
         """Copy with the cost and memory of what follows: an effort by name, or seconds a block."""
 
         def seconds(n: int, p: int, k: int) -> float:
             proof = proof_seconds(n, p, k, effort == "thorough", self.certified is not None)
+            grouping = self.start_of(effort, n, p, k).cost_seconds(n, p, k)
             if not isinstance(effort, str):
-                return self.cost_seconds(n, p, k) + proof + effort
+                return grouping + proof + effort
             efforts = {effort, "fast"} if effort in EFFORTS else ()  # with the thorough annealing the fast one, too
             sweeps = sum(annealing_sweeps(each, n, p, k) for each in efforts)
-            return self.cost_seconds(n, p, k) + proof + refinement_seconds(n, p, k, sweeps)
+            return grouping + proof + refinement_seconds(n, p, k, sweeps)
 
         def memory(n: int, p: int, k: int) -> int:
             return max(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from microagg_core.group.algorithms.info import AlgorithmInfo, Ints, Values
-from microagg_core.group.costs import bytes_of_tree, peeling
+from microagg_core.group.costs import bytes_of_tree, mdav_seconds
 
 
 def groups(values: Values, k: int, *, seed: int) -> Ints:
@@ -26,8 +26,8 @@ INFO = AlgorithmInfo(
     ),
     groups=groups,
     sizes_text="k, and one group of up to 2k-1",
-    # Fitted to tests/benchmark/algorithm_cost.py, on uniform data, on one core of a 2-core virtual machine.
-    cost_seconds=peeling(scanned=2.4e-7, scan=(3.9e-10, 1.1e-10), record=(5.1e-7, 2.4e-8), search=5.3e-7),
+    cost_seconds=mdav_seconds,
     # A copy of the data, and the tree.
     memory_bytes=lambda n, p, k: 8 * n * p + bytes_of_tree(n, p),
+    start="slabs",
 )

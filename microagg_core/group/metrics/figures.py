@@ -131,7 +131,8 @@ class Figures(_Given):
     #: Proved: no partition of the blocks has a smaller ``sse``; and the share of ``sse`` above it, in percent.
     lower_bound: float | None = None
     gap: float | None = None
-    #: Algorithms, where the choice was left to the blocks: all that were tried, and those that lost least somewhere.
+    #: Algorithms, where the choice was left to the blocks: all that were tried, and those that lost least somewhere; or
+    #: without any tried, those from whose groups refinement started.
     tried: tuple[str, ...] | None = None
     chosen: tuple[str, ...] | None = None
     #: Whether refinement gained anything.

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from microagg_core.arrays import Ints
-from microagg_core.group.bounds import Bound, Certificate, in_units_of
+from microagg_core.group.bounds import UNPROVED, Bound, Certificate, in_units_of
 from microagg_core.group.costs import EFFORTS, factor_is_affordable
 from microagg_core.group.points import AnyPoints, Points
 from microagg_core.group.refine.neighbours import Records, neighbour_bound, neighbour_bound_of
-from microagg_core.group.refine.refinement import affordable_optimum, least_loss, neighbour_count, refine_near
+from microagg_core.group.refine.refinement import (
+    affordable_optimum,
+    are_alike,
+    least_loss,
+    neighbour_count,
+    refine_near,
+)
 
 if TYPE_CHECKING:
     from microagg_core.group.factor import Optimum
@@ -60,13 +67,17 @@ def refine_with_bound(
 
     ``effort`` is "off", "fast", "thorough", or a number of seconds for a search from the labels; what takes long to
     prove is tried with "thorough" only, and for k=2 the optimum itself. ``certified`` is what the algorithm has proved
-    of X already.
+    of X already, or ``UNPROVED``: the bound is not a number then.
     """
-    n = len(X)
+    n, unproved = len(X), Bound(math.nan, "neighbours")
+    if certified is UNPROVED and (effort == "off" or n < 2 * k):
+        return labels, unproved
     if n < 2 * k:
         return labels, neighbour_bound_of(X, k)
+    if are_alike(X, labels):
+        return labels, Bound(0.0, "neighbours", {"records": n, "neighbours": k - 1})
     records = Records.of(X, k - 1 if effort == "off" else max(k - 1, neighbour_count(n, k)))
-    neighbours = in_units_of(Points.of(X), neighbour_bound(records, k))
+    neighbours = unproved if certified is UNPROVED else in_units_of(Points.of(X), neighbour_bound(records, k))
     optimum = affordable_optimum(records, k, effort)
     if optimum is not None:
         proved = in_units_of(Points.of(X), _bound_of(optimum))

@@ -13,10 +13,27 @@ import numpy as np
 
 from microagg_core.arrays import Floats, Ints, ShortInts
 from microagg_core.group.bounds import Bound, in_units_of, rounded_down
+from microagg_core.group.costs import leaves_read
 from microagg_core.group.labels import checked_labels, exponent_of, points_of, private_copy
 from microagg_core.group.points import AnyPoints, Points
 from microagg_core.kernels.refinement.nearest_lists import nearest_of_all, nearest_sums, spread
 from microagg_core.kernels.values import Values
+
+
+def order_by_values(X: Floats) -> Ints:
+    """Order the columns of a (p, n) array as ``np.lexsort(X[::-1])`` does, most of them by their first value alone.
+
+    >>> order_by_values(np.array([[2.0, 1.0, 2.0], [5.0, 9.0, 4.0]])).tolist()
+    [1, 2, 0]
+    """
+    order = np.argsort(X[0])
+    same = np.append(np.diff(X[0, order]) == 0, False)
+    tied = np.flatnonzero(same | np.roll(same, 1))
+    if 4 * len(tied) > len(order):
+        return np.asarray(np.lexsort(X[::-1]))
+    among = np.sort(order[tied])
+    order[tied] = among[np.lexsort(X[::-1, among])]
+    return order
 
 
 @dataclass(frozen=True)
@@ -27,7 +44,7 @@ class Records:
     records, and keeps neighbours near each other in memory. ``order`` is the input's record at each place,
     ``by_value`` its rank by value. Equal records are of one class: ``record_class`` by rank, with the ``sizes`` of
     classes and, (classes, found) by distance, the nearest classes of each, itself first, and their ``squared``
-    distances.
+    distances; with many attributes near ones, and what their distances are at least.
     """
 
     points: Points
@@ -43,7 +60,7 @@ class Records:
         """Order finite records, and find ``count`` neighbours of each."""
         scaled = private_copy(X)
         costs = points_of(scaled).costs
-        order = np.lexsort(scaled.X[::-1])
+        order = order_by_values(scaled.X)
         ordered = np.ascontiguousarray(scaled.X.T[order])
         new = np.ones(len(X), dtype=np.bool_)
         new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
@@ -51,7 +68,7 @@ class Records:
         sizes = np.bincount(record_class)
         once = Values(np.ascontiguousarray(ordered[new].T), scaled.costs)
         del scaled
-        nearest = nearest_of_all(once, min(count + 1, len(sizes)))
+        nearest = nearest_of_all(once, min(count + 1, len(sizes)), leaves_read(len(sizes), len(once.X)))
         rank = np.empty(len(sizes), dtype=np.int64)
         rank[nearest.order] = np.arange(len(sizes))
         by_value = np.argsort(rank[record_class], kind="stable")
@@ -82,7 +99,8 @@ def neighbour_bound(records: Records, k: int) -> Bound:
     It holds for any k. In a group of m records the sum of squared errors is 1/(2m) times the sum of squared distances
     over ordered pairs. A record's m-1 mates are no nearer to it than its m-1 nearest neighbours, and the mean of its m
     least squared distances (its own 0 among them) grows with m, so that m = k is the least: all groups together lose at
-    least 1/(2k) times the sum, over records, of the squared distances to the k-1 nearest.
+    least 1/(2k) times the sum, over records, of the squared distances to the k-1 nearest. With many
+    attributes, distances are no greater than those of records that nobody looked at can be, and so too small.
     """
     n, p = records.points.shape
     of_classes = nearest_sums(records.classes, records.squared, records.sizes, k - 1)

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from microagg_core.arrays import Ints
-from microagg_core.group.costs import LARGE_K, annealing_sweeps, downhill_sweeps, optimum_is_affordable
+from microagg_core.group.costs import (
+    COOLER,
+    LARGE_K,
+    annealing_sweeps,
+    downhill_sweeps,
+    optimum_is_affordable,
+    starts_from_slabs,
+)
 from microagg_core.group.labels import checked_labels
 from microagg_core.group.metrics.losses import sse_of_labels
 from microagg_core.group.points import AnyPoints, Points
@@ -53,13 +60,26 @@ def _annealed(records: Records, start: Ints, k: int, effort: str, seed: int) -> 
     n, p = records.points.shape
     annealing = Annealing(records.points, records.near(neighbour_count(n, k)), k, seed)
     sweeps = annealing_sweeps(effort, n, p, k, p - records.points.n_numbers)
-    return annealing.run(cut_large(records.points, start, k), sweeps, *way_of(effort, k))
+    way = way_of(effort, k, starts_from_slabs(n, p, k))
+    return annealing.run(cut_large(records.points, start, k), sweeps, *way)
 
 
-def way_of(effort: str, k: int) -> tuple[float, int, int]:
+def way_of(effort: str, k: int, is_from_slabs: bool) -> tuple[float, int, int]:
     """Say how hot an annealing begins, with which power it cools, and how often it then goes downhill."""
     hottest = _HOTTEST if effort != "fast" else _HOTTEST_FAST[k > LARGE_K]
+    hottest *= COOLER if is_from_slabs else 1.0
     return hottest, _POWER, downhill_sweeps(effort, k)
+
+
+def are_alike(X: AnyPoints, labels: Ints) -> bool:
+    """Say whether all records of each group are equal, so that nothing is lost.
+
+    >>> are_alike(np.array([[1.0], [2.0], [1.0]]), np.array([0, 1, 0]))
+    True
+    """
+    member = np.zeros(labels.max() + 1, dtype=np.int64)
+    member[labels] = np.arange(len(labels))
+    return all(np.array_equal(column[member[labels]], column) for column in Points.of(X).X.T)
 
 
 def cut_large(points: Points, labels: Ints, k: int) -> Ints:
@@ -126,7 +146,7 @@ def refine(X: AnyPoints, labels: Ints, k: int, *, effort: str = "fast", seed: in
     if len(labels) != len(X) or np.unique(labels, return_counts=True)[1].min() < k:
         raise ValueError("labels must give each record a group, and no group fewer than k records")
     given = checked_labels(labels, (k, None), "refine")
-    if len(X) < 2 * k or k < 2:
+    if len(X) < 2 * k or k < 2 or are_alike(X, given):
         return given
     records = Records.of(X, neighbour_count(len(X), k))
     optimum = affordable_optimum(records, k, effort)

@@ -11,7 +11,7 @@ import numpy as np
 from microagg_core.arrays import Bools, Floats, Ints, ShortInts, UInt64s
 from microagg_core.errors import DataError
 from microagg_core.group.bounds import floats_in_units, rounded_down
-from microagg_core.group.costs import annealing_sweeps, factor_is_affordable
+from microagg_core.group.costs import annealing_sweeps, factor_is_affordable, starts_from_slabs
 from microagg_core.group.labels import checked_labels, exponents_for
 from microagg_core.group.metrics.losses import squares_within
 from microagg_core.group.points import Points
@@ -46,16 +46,18 @@ def are_small(sizes: Ints, points: Points, k: int, effort: str | float, proving:
     are_packed_alike = points.X[:, points.is_code].max(initial=0) < _ONE_BYTE
     if effort not in ("off", "fast") or not are_packed_alike or (proving and factor_is_affordable(k, p, k)):
         return np.zeros(len(sizes), dtype=np.bool_)
-    return np.array([n < FEW and not tree_pays(n, p, k) for n in sizes.tolist()], dtype=np.bool_)
+    of_mdav = [n < FEW and not tree_pays(n, p, k) and not starts_from_slabs(n, p, k) for n in sizes.tolist()]
+    return np.array(of_mdav, dtype=np.bool_)
 
 
 def group_small_blocks(
-    Z: Points, measured: Points, starts: Ints, k: int, effort: str, seeds: UInt64s
+    Z: Points, measured: Points, starts: Ints, k: int, effort: str, seeds: UInt64s, *, proving: bool = True
 ) -> list[SmallBlock]:
     """Group blocks by MDAV, refine them off or fast, and prove the neighbour bound, as for each of them alone.
 
     ``Z`` are the records on the scale on which groups are made, ``measured`` on that on which they are refined and what
-    they lose is proved. Those of a block, at least k, are from one of the ``starts`` to the next.
+    they lose is proved; without ``proving`` bounds are not numbers. Those of a block, at least k, are from one of the
+    ``starts`` to the next.
     """
     if not (np.isfinite(Z.X).all() and np.isfinite(measured.X).all()):
         raise DataError("the records hold missing or infinite values; remove or replace them first")
@@ -66,7 +68,7 @@ def group_small_blocks(
         own = starts[which[0] : which[1] + 1]
         rows = slice(own[0], own[-1])
         made_on, on = (_Scaled.of(points.rows(rows).numbers_first(), own - own[0]) for points in (Z, measured))
-        made[which[0]] = _made(made_on, on, k, effort, seeds[slice(*which)])
+        made[which[0]] = _made(made_on, on, k, effort, seeds[slice(*which)], proving)
 
     each(group, list(pairwise([*first, len(starts) - 1])))
     return [block for start in first for block in made[start]]
@@ -115,16 +117,18 @@ class _Scaled(NamedTuple):
         return [slice(*pair) for pair in pairwise(self.starts.tolist())]
 
 
-def _made(made_on: _Scaled, on: _Scaled, k: int, effort: str, seeds: UInt64s) -> list[SmallBlock]:
+def _made(made_on: _Scaled, on: _Scaled, k: int, effort: str, seeds: UInt64s, proving: bool) -> list[SmallBlock]:
     (n, p), starts, sizes = on.points.shape, on.starts, np.diff(on.starts).tolist()
     counts = np.array([k - 1 if effort == "off" else max(k - 1, neighbour_count(size, k)) for size in sizes])
     order, near, sums = np.zeros(n, dtype=np.int64), np.zeros((n, counts.max()), dtype=np.int32), np.empty(n)
-    order_blocks(on.values, on.costs, starts, k, counts, order, near, sums)
-    plain, bounds = [], np.empty(len(sizes))
+    if proving or effort != "off":
+        order_blocks(on.values, on.costs, starts, k, counts, order, near, sums)
+    plain, bounds = [], np.full(len(sizes), np.nan)
     X, costs = made_on.values.X, made_on.costs
     for b, (size, rows) in enumerate(zip(sizes, on.blocks, strict=True)):
-        total = math.fsum(sums[rows].tolist())
-        bounds[b] = rounded_down(total / (2 * k), p) if size >= 2 * k else rounded_down(total / (2 * size), size + p)
+        if proving:
+            total = math.fsum(sums[rows].tolist()) / (2 * (k if size >= 2 * k else size))
+            bounds[b] = rounded_down(total, p if size >= 2 * k else size + p)
         labels = peel(Values(X[:, rows].copy(), costs[b]), k, 2 * k)
         plain.append(checked_labels(labels, (k, 2 * k - 1), "mdav"))
     refined = plain
@@ -146,7 +150,7 @@ def _refined(
         for own, sse in zip(given, least, strict=True)
     ]
     annealed, (words, worth) = start.copy(), packed(points)
-    hottest, power, downhill = way_of("fast", k)
+    hottest, power, downhill = way_of("fast", k, False)
     worths = np.ldexp(worth, 2 * placed.exponents[:, None, None])
     blocks = (placed.starts, counts, k, np.array(sweeps))
     way = (hottest, power, rebuild_every(k), downhill)

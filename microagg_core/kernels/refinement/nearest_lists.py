@@ -9,8 +9,8 @@ import numpy as np
 from microagg_core.arrays import Floats, Ints, ShortInts
 from microagg_core.kernels.machine_code.jit import jit
 from microagg_core.kernels.tools.threads import each
-from microagg_core.kernels.tree.searches import find_nearest, new_search
-from microagg_core.kernels.tree.shrinking_tree import LEAF, NOBODY, Tree, new_tree
+from microagg_core.kernels.tree.searches import find_near, find_nearest, new_search
+from microagg_core.kernels.tree.shrinking_tree import BITS, LEAF, NOBODY, Tree, new_tree
 from microagg_core.kernels.values import Values, squared_distances
 
 #: Among so few, all are looked at, which is quicker than a tree.
@@ -30,8 +30,12 @@ class NearestOfAll(NamedTuple):
     order: ShortInts
 
 
-def nearest_of_all(values: Values, most: int) -> NearestOfAll:
+def nearest_of_all(values: Values, most: int, most_leaves: int = 0) -> NearestOfAll:
     """Find the ``most`` nearest of each of n records, itself the first; equally near ones by rising number.
+
+    Where the tree has more leaves than ``most_leaves`` (0: no limit), only so many of them, those whose boxes are
+    nearest, are read for a record: the lists are of near records then, and none that is not listed is nearer than the
+    last of the ``squared`` distances, which are lowered to what is certain.
 
     The tree is asked for stretches of its leaves, each in a thread of its own where some are free.
     """
@@ -42,11 +46,12 @@ def nearest_of_all(values: Values, most: int) -> NearestOfAll:
         return NearestOfAll(near, squared, np.arange(n, dtype=np.int32))
     tree = new_tree(values)
     leaves = int(tree.size[0])
+    limit = most_leaves if most_leaves < leaves else 0
 
     def search(first: int) -> None:
         # What searches note of the tree, they note for themselves.
         own = tree._replace(size=tree.size.copy())
-        _search_leaves(own, first, min(first + _LEAVES_AT_ONCE, leaves), near, squared)
+        _search_leaves(own, first, min(first + _LEAVES_AT_ONCE, leaves), limit, near, squared)
 
     each(search, range(0, leaves, _LEAVES_AT_ONCE))
     return NearestOfAll(near, squared, tree.ids[tree.ids != NOBODY])
@@ -74,10 +79,11 @@ def nearest_of_few(values: Values, near: ShortInts, squared: Floats) -> None:
 
 
 @jit
-def _search_leaves(tree: Tree, first: int, stop: int, near: ShortInts, squared: Floats) -> None:
+def _search_leaves(tree: Tree, first: int, stop: int, limit: int, near: ShortInts, squared: Floats) -> None:
     """Set the lists of the records in some leaves; the tree itself, but for its ``size``, stays as it is."""
     p, most = tree.X.shape[0], near.shape[1]
     search = new_search(tree, most)
+    heap, bounds = np.empty(BITS * limit, np.int64), np.empty(BITS * limit)
     for leaf in range(first, stop):
         for slot in range(leaf * LEAF, leaf * LEAF + tree.counts[leaf]):
             x = tree.ids[slot]
@@ -85,9 +91,13 @@ def _search_leaves(tree: Tree, first: int, stop: int, near: ShortInts, squared: 
                 search.point[j] = tree.X[j, x]
             # Nobody is taken out, so that boxes are tight; else they would be measured while others read them.
             tree.size[4] = 0
-            find_nearest(tree, search, leaf, most)
+            certain = np.inf
+            if limit > 0:
+                certain = find_near(tree, search, most, limit, heap, bounds)
+            else:
+                find_nearest(tree, search, leaf, most)
             for r in range(most):
-                near[x, r], squared[x, r] = search.found[r], search.near[r]
+                near[x, r], squared[x, r] = search.found[r], min(search.near[r], certain)
 
 
 @jit

@@ -309,6 +309,73 @@ def find_nearest_outside(tree: Tree, search: Search, leaf: int, most: int, compo
     return n_found
 
 
+@inlined
+def _push(heap: Ints, bounds: Floats, size: int, node: int, bound: float) -> None:
+    """Put a node behind the ``size`` nodes of a heap, the least bound on top; of equal bounds the lower node."""
+    at = size
+    while at > 0:
+        above = (at - 1) >> 1
+        if bounds[above] < bound or (bounds[above] == bound and heap[above] < node):
+            break
+        heap[at], bounds[at] = heap[above], bounds[above]
+        at = above
+    heap[at], bounds[at] = node, bound
+
+
+@inlined
+def _pop(heap: Ints, bounds: Floats, size: int) -> None:
+    """Take the top off a heap of ``size`` nodes."""
+    node, bound, at = heap[size - 1], bounds[size - 1], 0
+    while True:
+        below = 2 * at + 1
+        if below >= size - 1:
+            break
+        if below + 1 < size - 1 and (
+            bounds[below + 1] < bounds[below] or (bounds[below + 1] == bounds[below] and heap[below + 1] < heap[below])
+        ):
+            below += 1
+        if bound < bounds[below] or (bound == bounds[below] and node < heap[below]):
+            break
+        heap[at], bounds[at] = heap[below], bounds[below]
+        at = below
+    heap[at], bounds[at] = node, bound
+
+
+@uncounted
+def find_near(tree: Tree, search: Search, most: int, most_leaves: int, heap: Ints, bounds: Floats) -> float:
+    """Find near records of ``search.point`` in the leaves, at most so many, whose boxes are nearest.
+
+    They stand where :func:`find_nearest` puts the nearest. A record that is not among them is no nearer than the last
+    of them, or than what is returned: infinity where all leaves that could have one were read.
+    """
+    near, found, point, distances = search.near, search.found, search.point, search.distances
+    blocks, costs, ids, counts, leaves = tree.blocks, tree.costs, tree.ids, tree.counts, tree.size[0]
+    near[:most] = np.inf
+    find_bits(tree, search)
+    heap[0], bounds[0], size, read, n_found = 1, 0.0, 1, 0, 0
+    while size > 0 and bounds[0] <= near[most - 1]:
+        if read == most_leaves or size + BITS > heap.shape[0]:
+            return float(bounds[0])
+        node, bound = heap[0], bounds[0]
+        _pop(heap, bounds, size)
+        size -= 1
+        while node < leaves:
+            a, b = 2 * node, 2 * node + 1
+            to_a, to_b = least_distance(tree, search, a), least_distance(tree, search, b)
+            if to_b < to_a:
+                a, b, to_a, to_b = b, a, to_b, to_a
+            if to_b <= near[most - 1]:
+                _push(heap, bounds, size, b, to_b)
+                size += 1
+            node, bound = a, to_a
+        if bound <= near[most - 1]:
+            read += 1
+            leaf = node - leaves
+            leaf_distances(blocks, costs, leaf, point, distances)
+            n_found = add_leaf(distances, ids, leaf, counts[leaf], near, found, n_found, most, found, -1)
+    return np.inf
+
+
 #: Below this part of the largest value, a radius says nothing that rounding has not blurred.
 _BLUR = 2.0**-40
 #: The square of a smaller radius, times what rounding leaves of it, may vanish.

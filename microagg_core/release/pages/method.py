@@ -184,7 +184,9 @@ def _algorithm(manifest: Manifest) -> Text:
     with_these = ", ".join(f"{key}={value}" for key, value in parameters.items())
     best: Text = ()
     if chosen := manifest.losses.chosen:
-        best = (", of which those that lost least somewhere are ", *listed(Name(one) for one in chosen))
+        tried = manifest.losses.tried
+        are = ", of which those that lost least somewhere are " if tried else "; large blocks were begun by "
+        best = (are, *listed(Name(one) for one in chosen if tried or one != name))
     refined = _REFINED.get(str(manifest.refine), _FOR_A_TIME)
     return (
         Name(name),

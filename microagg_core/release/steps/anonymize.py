@@ -93,7 +93,7 @@ def anonymize_partition(work: Work) -> int:
             return Demanded(units=demands.of_units(*within, units, spec) if demands else units)
         return Demanded(*demands.of_block(*within)) if demands else NO_DEMANDS
 
-    masked = mask_blocks(spec, planned.encoding, steady, blocks, demanded)
+    masked = mask_blocks(spec, planned.encoding, steady, blocks, demanded, proving=spec.bound != "off")
     work.kernel_seconds += masked.seconds
     work.write(LOSSES, masked.statistics(scale))
     work.write(BLOCK_LINES, masked.audit(scale, steady.least_stretch(scale)))

@@ -103,7 +103,8 @@ def measure_release(
     weighed = files.arrivals.by_key.get(Weights().key) if planned.context.schema.weight is not None else None
     # What must not tell of k units must not tell of all of their rows.
     unit_rows = planned.outline.unit_rows
-    k, proved, fewest = spec.k * unit_rows, proved_figures(statistics, blocks), fewest_records(spec.k) * unit_rows
+    k, fewest = spec.k * unit_rows, fewest_records(spec.k) * unit_rows
+    proved = proved_figures(statistics, blocks, spec.algorithm.name)
     figures = published_figures(statistics, n_groups, kinds, moments, proved, fewest, weighed, unit_rows)
     portrait, troubles = _portrait(planned, files, carried, statistics)
     if carried is None or not carried.rows:
@@ -184,7 +185,7 @@ def _joined_zeros(blocks: pa.Table, k: int, *, asks_more: bool) -> list[str]:
     ]
 
 
-def proved_figures(statistics: LossStatistics, blocks: pa.Table) -> Figures:
+def proved_figures(statistics: LossStatistics, blocks: pa.Table, algorithm: str) -> Figures:
     """Prove of ``sse`` a lower bound, and the gap to it in percent of the loss; and say what made the groups.
 
     Blocks lose independently of each other, so their bounds add up. All refers to what is released, after
@@ -192,7 +193,7 @@ def proved_figures(statistics: LossStatistics, blocks: pa.Table) -> Figures:
     computed from them, so that none claims too much. Nothing is proved where it is not of some block.
     """
     sse, made = losses_of(statistics).sse, Figures(refined=bool(np.any(np.asarray(blocks["improved"]))))
-    made |= _choices(blocks)
+    made |= _choices(blocks, algorithm)
     total = math.fsum(np.asarray(blocks["lower_bound"]).tolist())
     if math.isnan(total):
         return made
@@ -214,8 +215,8 @@ def _certificate(blocks: pa.Table) -> CertificateFigures:
     )
 
 
-def _choices(blocks: pa.Table) -> Figures:
+def _choices(blocks: pa.Table, algorithm: str) -> Figures:
+    """Say what made the groups, where the spec's algorithm did not make all of them."""
     tried = {name for names in pc.unique(blocks["tried"]).to_pylist() for name in names.split(",") if name}
-    if not tried:
-        return Figures()
-    return Figures(tried=tuple(sorted(tried)), chosen=tuple(sorted(pc.unique(blocks["algorithm"]).to_pylist())))
+    chosen = tuple(sorted(pc.unique(blocks["algorithm"]).to_pylist()))
+    return Figures() if chosen == (algorithm,) else Figures(tried=tuple(sorted(tried)) or None, chosen=chosen)
