@@ -19,6 +19,7 @@ from microagg_core.data.formats.writing import released_format
 from microagg_core.errors import ClusterError, DamagedWorkError, StorageError, TransientStorageError, sanitized
 from microagg_core.inspect.gate import refuse_failed
 from microagg_core.pages.plan_report import report_plan
+from microagg_core.pages.words import duration
 from microagg_core.plain import to_plain
 from microagg_core.release.audit import Origin, find_published, write_audit
 from microagg_core.release.cleaning import clean_due
@@ -167,10 +168,11 @@ def plan(release: Release) -> str:
     release.planned = Planned(context, surveyed, file)
     release.counts |= {"partition": file.outline.n_partitions, "file": file.outline.n_files}
     report = report_plan(release.planned, made)
-    release.plan_report = dataclasses.replace(report, night=nights.plan_of_night(release, made))
+    report = release.plan_report = dataclasses.replace(report, night=nights.plan_of_night(release, made))
     refuse_unwise(spec, surveyed)
+    report = release.plan_report = dataclasses.replace(report, workers=release.workers.expect(report.cpu_seconds))
     _refuse_too_little_memory(release, report.task_bytes)
-    return release.plan_report.sentence()
+    return f"{report.sentence()}; about {duration(report.cpu_seconds)} of CPU, {report.workers}"
 
 
 def _refuse_wide(release: Release, n_columns: int, batch_rows: int) -> None:

@@ -10,9 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from functools import partial, reduce
-from operator import add
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +20,7 @@ from microagg_core.api.masking import Microaggregated, read_quasi_identifiers, r
 from microagg_core.api.tables import Table
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.blocks.blanking import BlankedRecords
-from microagg_core.blocks.masking import BlockOutcome, Mend, block_statistics, loss_scale, run_block
+from microagg_core.blocks.masking import BlockOutcome, Blocks, Demanded, Masked, Mend, loss_scale, mask_blocks
 from microagg_core.blocks.routes import SUPPRESSED, hash_keys, missing_pattern
 from microagg_core.blocks.strata import (
     HEAVIEST,
@@ -41,7 +39,7 @@ from microagg_core.errors import DataError, SpecError
 from microagg_core.group.algorithms import AlgorithmInfo
 from microagg_core.group.bounds import Bound, Certificate
 from microagg_core.group.labels import checked_labels
-from microagg_core.group.metrics.statistics import LossStatistics, attribute_losses, losses_of
+from microagg_core.group.metrics.statistics import attribute_losses, losses_of
 from microagg_core.inspect.protect.groups import BlockDemands, mended_groups
 from microagg_core.spec.columns import MISSING_PATTERN_LIMIT
 
@@ -161,19 +159,19 @@ def mask_by_blocks(table: Table, names: Sequence[Hashable], info: AlgorithmInfo,
     scale = _released_scale(quasi, stratum != SUPPRESSED)
     if options.missing == "blank":
         quasi, stratum = _blanked(quasi, strata, stratum)
-    blocks = _run_blocks(quasi, scale, stratum, options)
+    order, masked = _masked(quasi, scale, stratum, options)
     rows = np.flatnonzero(stratum != SUPPRESSED)
-    replaced = _released_columns(quasi, blocks, rows)
+    replaced = _released_columns(quasi, order, masked, rows)
     if options.undersized == "merge":
         labels = strata.labels.take(pa.array(strata.label[stratum[rows]]))
         replaced |= {name: labels[f"b{i}"].combine_chunks() for i, name in enumerate(options.blocking)}
-    statistics = reduce(add, (block.statistics for block in blocks))
-    outcomes, stretch = [block.outcome for block in blocks], scale.steadied().least_stretch(scale)
+    statistics = masked.statistics(scale)
+    outcomes, stretch = masked.outcomes, scale.steadied().least_stretch(scale)
     lost = losses_of(statistics)
     shares = dict(zip(ordered, attribute_losses(statistics)["l_sse"], strict=True))
     return Microaggregated(
         data=table.exchanged(replaced, None if len(rows) == len(table) else rows, names),
-        groups=_numbered(blocks, len(table))[rows],
+        groups=_numbered(order, masked, len(table))[rows],
         losses=lost.certified(_certificate(outcomes, stretch)) if info.certified else lost,
         k=options.k,
         by_attribute={name: shares[name] for name in names},
@@ -183,52 +181,39 @@ def mask_by_blocks(table: Table, names: Sequence[Hashable], info: AlgorithmInfo,
     )
 
 
-class _Block(NamedTuple):
-    """The places of a block's records, ascending, what was made of them, and what that loses."""
-
-    rows: Ints
-    outcome: BlockOutcome
-    statistics: LossStatistics
-
-
-def _run_blocks(quasi: QuasiIdentifiers, scale: Encoding, stratum: Ints, options: Options) -> list[_Block]:
+def _masked(quasi: QuasiIdentifiers, scale: Encoding, stratum: Ints, options: Options) -> tuple[Ints, Masked]:
+    """Mask the blocks; returns the places of their records, and what was made of them in this order."""
     order = np.argsort(stratum, kind="stable")
-    numbers, first = np.unique(stratum[order], return_index=True)
-    encoding, steady, blocks = quasi.encoding.steadied(), scale.steadied(), []
-    for number, rows in zip(numbers.tolist(), np.split(order, first[1:]), strict=True):
-        if number == SUPPRESSED:
-            continue
-        ticks, missing = [values[rows] for values in quasi.ticks], quasi.missing[rows]
-        mend = _mend(encoding.weights_of(ticks), options.weight)
-        outcome = run_block(options, encoding, steady, ticks, missing, number, mend=mend, proving=options.bound)
-        blocks.append(_Block(rows, outcome, block_statistics(encoding, scale, ticks, outcome, missing)))
-    return blocks
+    order = order[stratum[order] != SUPPRESSED]
+    encoding, weights = quasi.encoding.steadied(), quasi.encoding.weights_of(quasi.ticks)
+    blocks = Blocks.of(stratum[order], [values[order] for values in quasi.ticks], quasi.missing[order])
+
+    def demanded(rows: slice) -> Demanded:
+        return Demanded(mend=None if weights is None else _mend(weights[order[rows]], options.weight))
+
+    return order, mask_blocks(options, encoding, scale.steadied(), blocks, demanded, proving=options.bound)
 
 
-def _mend(weights: Floats | None, name: Hashable) -> Mend | None:
-    if weights is None:
-        return None
+def _mend(weights: Floats, name: Hashable) -> Mend:
     demands = BlockDemands((), (), (), weights)
     demands.refuse_dominated(name, "use fewer or coarser blocking columns, or trim the weight")
     return partial(mended_groups, demands=demands)
 
 
-def _released_columns(quasi: QuasiIdentifiers, blocks: list[_Block], rows: Ints) -> dict[Hashable, pa.Array]:
+def _released_columns(quasi: QuasiIdentifiers, order: Ints, masked: Masked, rows: Ints) -> dict[Hashable, pa.Array]:
     released = {}
-    for j, (name, kind) in enumerate(zip(quasi.names, quasi.encoding.kinds, strict=True)):
-        ticks = np.zeros(len(quasi.missing), dtype=blocks[0].outcome.representatives[j].dtype)
-        for block in blocks:
-            ticks[block.rows] = block.outcome.representatives[j][block.outcome.labels]
+    columns = zip(quasi.names, quasi.encoding.kinds, masked.released, strict=True)
+    for j, (name, kind, of_records) in enumerate(columns):
+        ticks = np.zeros(len(quasi.missing), dtype=of_records.dtype)
+        ticks[order] = of_records
         released[name] = kind.to_arrow(ticks[rows], quasi.missing[rows, j])
     return released
 
 
-def _numbered(blocks: list[_Block], n: int) -> Ints:
+def _numbered(order: Ints, masked: Masked, n: int) -> Ints:
     """Number the groups by their first records; -1 for records that are withheld."""
-    labels, n_groups = np.full(n, -1, dtype=np.int64), 0
-    for block in blocks:
-        labels[block.rows] = block.outcome.labels + n_groups
-        n_groups += int(block.outcome.labels.max()) + 1
+    labels = np.full(n, -1, dtype=np.int64)
+    labels[order] = masked.labels
     labels[labels >= 0] = checked_labels(labels[labels >= 0], (1, None), "a table in blocks")
     return labels
 

@@ -1,16 +1,18 @@
-"""Mask one block: group its records, refine the groups, average them, and compute what that loses.
+"""Mask blocks: group the records of each, refine the groups, average them, and compute what that loses.
 
-A release does this for every block, a comparison for drawn blocks, the Python functions for the blocks of a table.
+A release does this for all blocks of a partition, a comparison for drawn blocks, the Python functions for the blocks of
+a table. Blocks are grouped one by one, or many small ones together; all else is done for all of them at once.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats, Ints
@@ -21,9 +23,10 @@ from microagg_core.group.algorithms.best import best
 from microagg_core.group.bounds import NOTHING, Bound, Certificate
 from microagg_core.group.headway import working_on
 from microagg_core.group.metrics.moments import Groups, Moments
-from microagg_core.group.metrics.statistics import LossStatistics, loss_statistics
+from microagg_core.group.metrics.statistics import LossStatistics, loss_statistics, squares_of_records
 from microagg_core.group.points import Points
 from microagg_core.group.refine.bounds import refine_with_bound
+from microagg_core.group.refine.small_blocks import are_small, group_small_blocks
 from microagg_core.kernels.tools.threads import cpu_seconds
 
 
@@ -65,13 +68,52 @@ class Mend(Protocol):
 
 
 @dataclass(frozen=True)
-class BlockOutcome:
-    """Groups of one block: a group for each record, and the groups' released ticks."""
+class Demanded:
+    """What the groups of a block have to hold besides k; of ``protect`` and ``mend`` at most one.
 
-    labels: Ints
-    #: Of each quasi-identifier, the groups' ticks.
-    representatives: list[NDArray[Any]]
-    seconds: float
+    Where units have several rows, which follow each other, groups are those of ``group_units``.
+    """
+
+    protect: Protect | None = None
+    mend: Mend | None = None
+    units: UnitRows | None = None
+
+
+NO_DEMANDS = Demanded()
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Records of blocks, block after block: exact ticks by quasi-identifier, and which values are missing.
+
+    The same ones are missing in all records of a block. ``numbers`` are those of the plan, from which, with the spec's,
+    the seed of each block is made; ``starts`` has the first row of each, and the number of all rows.
+    """
+
+    numbers: Ints
+    starts: Ints
+    ticks: list[NDArray[Any]]
+    missing: Bools
+
+    @classmethod
+    def of(cls, of_records: Ints, ticks: list[NDArray[Any]], missing: Bools) -> Blocks:
+        """Find the blocks of records that stand by the number of theirs."""
+        numbers, first = np.unique(of_records, return_index=True)
+        return cls(numbers, np.append(first, len(of_records)), ticks, missing)
+
+    def __iter__(self) -> Iterator[tuple[int, slice]]:
+        """Yield the number of each block, and its rows."""
+        rows = map(slice, self.starts[:-1].tolist(), self.starts[1:].tolist())
+        return zip(self.numbers.tolist(), rows, strict=True)
+
+    def sums(self, of_records: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(np.add.reduceat(of_records, self.starts[:-1]))
+
+
+@dataclass(frozen=True)
+class BlockOutcome:
+    """How the groups of one block came about."""
+
     #: No groups of at least k lose less than this sum of squared errors, on the scale of refinement; NaN where that is
     #: not known, as of units of several rows.
     lower_bound: float
@@ -83,86 +125,213 @@ class BlockOutcome:
     #: What the algorithm proved, if it proves anything, on the scale of refinement.
     certificate: Certificate | None
 
+
+class _Made(NamedTuple):
+    """Groups of a block, from 0: as they were made, and refined; the same array where nothing was gained."""
+
+    labels: Ints
+    refined: Ints
+    outcome: BlockOutcome
+
+
+@dataclass(frozen=True, eq=False)
+class Masked:
+    """Groups of blocks, and their released ticks by quasi-identifier; groups are numbered from block to block."""
+
+    blocks: Blocks
+    encoding: Encoding
+    labels: Ints
+    #: The first group of each block, and the number of all.
+    first_groups: Ints
+    representatives: list[NDArray[Any]]
+    outcomes: list[BlockOutcome]
+    seconds: float = 0.0
+
+    @classmethod
+    def by(cls, blocks: Blocks, encoding: Encoding, labels: Sequence[Ints], outcomes: list[BlockOutcome]) -> Masked:
+        """Average the groups that the labels of each block say."""
+        first = np.cumsum([0, *(int(own.max()) + 1 for own in labels)])
+        joined = np.concatenate([own + before for own, before in zip(labels, first[:-1].tolist(), strict=True)])
+        groups = Groups.of(joined, encoding.weights_of(blocks.ticks))
+        columns = zip(encoding.kinds, blocks.ticks, strict=True)
+        made = [kind.representatives(values, groups) for kind, values in columns]
+        return cls(blocks, encoding, joined, first, made, outcomes)
+
     @property
     def released(self) -> list[NDArray[Any]]:
         """Expand the groups' ticks to the records'."""
         return [ticks[self.labels] for ticks in self.representatives]
 
+    def _before_and_after(self, scale: Encoding) -> tuple[Floats, Floats]:
+        """Standardize records as they came, and what groups are released as; missing values are 0."""
+        came = scale.standardize(self.encoding.offsets_of(self.blocks.ticks), self.blocks.missing)
+        columns = zip(self.encoding.kinds, self.representatives, self.encoding.origins, strict=True)
+        return came, scale.standardize(
+            np.column_stack([kind.released_offsets(ticks, origin) for kind, ticks, origin in columns])
+        )
 
-def run_block(
+    def squares_lost(self, scale: Encoding) -> Floats:
+        """Add up the squared errors of what would be released, block by block."""
+        squares = squares_of_records(*self._before_and_after(scale), self.blocks.missing, self.labels, scale.categories)
+        return self.blocks.sums(squares)
+
+    def statistics(self, scale: Encoding) -> LossStatistics:
+        """Loss figures of what is released, after rounding, on the released records' scale."""
+        return loss_statistics(*self._before_and_after(scale), self.blocks.missing, self.labels, scale.categories)
+
+    def audit(self, scale: Encoding, stretch: float) -> pa.Table:
+        """Make the audit's lines, one a block; ``stretch`` takes bounds to the scale of losses."""
+        sizes, first, outcomes = np.bincount(self.labels), self.first_groups[:-1], self.outcomes
+        columns: dict[str, Any] = {
+            "block": self.blocks.numbers,
+            "records": np.diff(self.blocks.starts),
+            "sse": self.squares_lost(scale),
+            "lower_bound": np.array([outcome.lower_bound for outcome in outcomes]) * stretch,
+            "improved": [outcome.improved for outcome in outcomes],
+        }
+        proved = [outcome.certificate for outcome in outcomes if outcome.certificate is not None]
+        if proved:
+            columns["weight"] = [certificate.weight for certificate in proved]
+            columns["bound"] = [certificate.bound * stretch for certificate in proved]
+        columns |= {
+            "algorithm": [outcome.algorithm for outcome in outcomes],
+            "tried": [",".join(outcome.tried) for outcome in outcomes],
+            "groups": np.diff(self.first_groups),
+            "least": np.minimum.reduceat(sizes, first),
+            "most": np.maximum.reduceat(sizes, first),
+        }
+        return pa.table(columns | self._zeros_joined())
+
+    def _zeros_joined(self) -> dict[str, Ints]:
+        """Count the zeros that were to be grouped apart and are in a group with other values, block by block."""
+        counts = {}
+        for j in self.encoding.zeros_apart:
+            zeros = np.bincount(self.labels, (self.blocks.ticks[j] == 0) & ~self.blocks.missing[:, j])
+            joined = np.where(zeros < np.bincount(self.labels), zeros, 0).astype(np.int64)
+            counts[f"{ZEROS_JOINED}{self.encoding.kinds[j].name}"] = np.add.reduceat(joined, self.first_groups[:-1])
+        return counts
+
+
+def mask_blocks(
     spec: GroupingRules,
     encoding: Encoding,
     scale: Encoding,
-    ticks: list[NDArray[Any]],
-    missing: Bools,
-    block: int,
-    protect: Protect | None = None,
+    blocks: Blocks,
+    demanded: Callable[[slice], Demanded] = lambda rows: NO_DEMANDS,
     *,
-    mend: Mend | None = None,
     proving: bool = True,
-    units: UnitRows | None = None,
-) -> BlockOutcome:
-    """Partition one block, refine its groups and average them.
+) -> Masked:
+    """Partition blocks, refine their groups and average them.
 
     The algorithm runs on the whole file's standardization; refinement and the lower bound are about the loss, and so
-    on a scale near that of the released records. Rounding can turn a small gain into a loss: the refined groups
-    are kept only if, rounded, they lose less than the algorithm's do.
+    on a scale near that of the released records. Rounding can turn a small gain into a loss: the refined groups of a
+    block are kept only if, rounded, they lose less than the algorithm's do.
 
     Args:
         spec: gives k, the algorithm with its parameters, the refinement, and the seed.
         encoding: the whole file's standardization.
         scale: the standardization for refinement, steady, so that it does not tell how the file was cut into parts.
-        ticks: of records in input order.
-        missing: the same for all records of a block.
-        block: its number makes the block's own seed, with the spec's.
-        protect, mend: make groups hold what is demanded besides k, as they are refined or once they are; not both.
+        blocks: of records in input order.
+        demanded: gives what the groups of the block with these rows have to hold besides k.
         proving: whether to prove how little any groups could lose; without that, the same groups come sooner.
-        units: where units have several rows, which follow each other: groups are then those of ``group_units``.
     """
     start = cpu_seconds()
-    info = algorithms()[spec.algorithm.name]
-    if missing[0].all():  # nothing to average: the pattern in which every quasi-identifier is missing
-        labels = np.zeros(len(missing), dtype=np.int64)
-        certificate = NOTHING if info.certified or not proving else None
-        return BlockOutcome(labels, _representatives(encoding, ticks, labels), 0, 0, False, info.name, (), certificate)
-    there, offsets = ~missing[0], encoding.offsets_of(ticks)
-    Z = encoding.points(offsets, missing).columns(there)
-    measured = scale.points(offsets, missing).columns(there)
+    info, apart = algorithms()[spec.algorithm.name], encoding.zeros_apart
+    offsets = encoding.offsets_of(blocks.ticks)
     # Groups are refined as they were made, on the scale of the spec; losses, and what is proved of them, are of values,
     # which all count alike.
     counts_alike = not any(encoding.scales) and all(kind.importance == 1.0 for kind in encoding.kinds)
     refined_on = scale if counts_alike else replace(scale, kinds=encoding.kinds, scales=encoding.scales)
-    compared = measured if counts_alike else refined_on.points(offsets, missing).columns(there)
-    parts = parts_by_zeros(encoding.zeros_apart, ticks, missing, spec.k)
-    seed = int(np.random.SeedSequence([spec.seed, block]).generate_state(1, np.uint64)[0] >> np.uint64(1))
-    with working_on(len(missing), block):
-        if units is not None and units.n > 1:
-            outcome = _grouped_units(spec, compared, units, seed)
-            made = _representatives(encoding, ticks, outcome.labels)
-            return replace(outcome, representatives=made, seconds=cpu_seconds() - start)
-        labels, algorithm, tried, certificate = _grouped_by_parts(spec, Z, measured, parts, seed)
-        if not proving and certificate is None:
-            certificate = NOTHING
-        labels, refined, bound = _improved(spec, (measured, compared), parts, labels, certificate, seed, protect, mend)
-    representatives = _representatives(encoding, ticks, labels)
-    outcome = BlockOutcome(labels, representatives, 0.0, bound.sse, False, algorithm, tried, certificate)
-    if refined is not labels:
-        outcome = _lighter(outcome, refined, encoding, refined_on, ticks, missing)
-    return replace(outcome, seconds=cpu_seconds() - start)
+    Z, measured = (on.points(offsets, blocks.missing) for on in (encoding, scale))
+    compared = measured if counts_alike else refined_on.points(offsets, blocks.missing)
+    asked = [demanded(rows) for _, rows in blocks]
+    plainly = counts_alike and not apart and info.name == "mdav"
+    small = _small_blocks(spec, Z, measured, blocks, asked, proving) if plainly else {}
+    made = []
+    for place, (number, rows) in enumerate(blocks):
+        if place in small:
+            made.append(small[place])
+            continue
+        n, missing = rows.stop - rows.start, blocks.missing[rows]
+        there = ~missing[0]
+        if not there.any():  # nothing to average: the pattern in which every quasi-identifier is missing
+            certificate = NOTHING if info.certified or not proving else None
+            together = np.zeros(n, dtype=np.int64)
+            made.append(_Made(together, together, BlockOutcome(0.0, False, info.name, (), certificate)))
+            continue
+        own = measured.rows(rows).columns(there)
+        scales = own, own if counts_alike else compared.rows(rows).columns(there)
+        parts = parts_by_zeros(apart, [values[rows] for values in blocks.ticks], missing, spec.k)
+        with working_on(n, number):
+            made.append(_made(spec, Z.rows(rows).columns(there), scales, parts, number, asked[place], proving))
+    return replace(_lightest(blocks, encoding, refined_on, made), seconds=cpu_seconds() - start)
 
 
-def _lighter(
-    outcome: BlockOutcome, refined: Ints, encoding: Encoding, scale: Encoding, ticks: list[NDArray[Any]], missing: Bools
-) -> BlockOutcome:
-    """Take the refined groups where they lose less, rounded as they are released."""
-    made = _representatives(encoding, ticks, refined)
-    again = replace(outcome, labels=refined, representatives=made, improved=True)
-    lost, before = (squares_lost(encoding, scale, ticks, of, missing) for of in (again, outcome))
+def _small_blocks(
+    spec: GroupingRules, Z: Points, measured: Points, blocks: Blocks, asked: list[Demanded], proving: bool
+) -> dict[int, _Made]:
+    """Make small blocks together that :func:`_made` would make the same, by their places."""
+    sizes, made = np.diff(blocks.starts), dict[int, _Made]()
+    is_plain = np.array([of is NO_DEMANDS for of in asked]) & are_small(sizes, measured, spec.k, spec.effort, proving)
+    patterns, which = np.unique(blocks.missing[blocks.starts[:-1]], axis=0, return_inverse=True)
+    for number, pattern in enumerate(patterns):
+        places = np.flatnonzero(is_plain & (which.ravel() == number))
+        if not len(places) or pattern.all():
+            continue
+        rows = np.flatnonzero(np.repeat(np.isin(np.arange(len(sizes)), places), sizes))
+        starts, there = np.concatenate([[0], np.cumsum(sizes[places])]), ~pattern
+        seeds = np.array([_seed(spec, number) for number in blocks.numbers[places].tolist()], dtype=np.uint64)
+        made_on, on = (points.rows(rows).columns(there) for points in (Z, measured))
+        grouped = group_small_blocks(made_on, on, starts, spec.k, str(spec.effort), seeds)
+        for place, of in zip(places.tolist(), grouped, strict=True):
+            proved = BlockOutcome(of.lower_bound, False, spec.algorithm.name, (), None if proving else NOTHING)
+            made[place] = _Made(of.labels, of.refined, proved)
+    return made
+
+
+def _seed(spec: GroupingRules, number: int) -> int:
+    return int(np.random.SeedSequence([spec.seed, number]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def _made(
+    spec: GroupingRules,
+    Z: Points,
+    scales: tuple[Points, Points],
+    parts: list[Ints],
+    number: int,
+    demanded: Demanded,
+    proving: bool,
+) -> _Made:
+    """Group one block, and refine its groups; the bound is of the first of two ``scales``, they of the other."""
+    seed = _seed(spec, number)
+    if demanded.units is not None and demanded.units.n > 1:
+        return _made_of_units(spec, scales[1], demanded.units, seed)
+    labels, algorithm, tried, certificate = _grouped_by_parts(spec, Z, scales[0], parts, seed)
+    if not proving and certificate is None:
+        certificate = NOTHING
+    labels, refined, bound = _improved(spec, scales, parts, labels, certificate, seed, demanded)
+    return _Made(labels, refined, BlockOutcome(bound.sse, False, algorithm, tried, certificate))
+
+
+def _lightest(blocks: Blocks, encoding: Encoding, refined_on: Encoding, made: list[_Made]) -> Masked:
+    """Take a block's refined groups where they lose less, rounded as they are released."""
+    outcomes = [of.outcome for of in made]
+    masked = Masked.by(blocks, encoding, [of.labels for of in made], outcomes)
+    gained = np.array([of.refined is not of.labels for of in made])
+    if not gained.any():
+        return masked
+    refined, kept = Masked.by(blocks, encoding, [of.refined for of in made], outcomes), gained
     # What a mean is on another scale tells little of how alike records are on it.
-    return again if lost < before or any(encoding.scales) else outcome
+    if not any(encoding.scales):
+        kept = gained & (refined.squares_lost(refined_on) < masked.squares_lost(refined_on))
+    outcomes = [replace(of, improved=True) if is_kept else of for of, is_kept in zip(outcomes, kept, strict=True)]
+    if (kept == gained).all():
+        return replace(refined, outcomes=outcomes)
+    labels = [of.refined if is_kept else of.labels for of, is_kept in zip(made, kept, strict=True)]
+    return Masked.by(blocks, encoding, labels, outcomes)
 
 
-def _grouped_units(spec: GroupingRules, compared: Points, units: UnitRows, seed: int) -> BlockOutcome:
+def _made_of_units(spec: GroupingRules, compared: Points, units: UnitRows, seed: int) -> _Made:
     """Group units of several rows, and refine their groups.
 
     Nothing is proved: a bound for rows alone is true, but so far below what groups of units can lose that it misleads.
@@ -179,7 +348,7 @@ def _grouped_units(spec: GroupingRules, compared: Points, units: UnitRows, seed:
         labels = units.protect(compared, labels)
     algorithm, tried = next(iter(used.items()))
     certified = NOTHING if algorithms()[spec.algorithm.name].certified else None
-    return BlockOutcome(labels, [], 0.0, math.nan, spec.effort != "off", algorithm, tried, certified)
+    return _Made(labels, labels, BlockOutcome(math.nan, spec.effort != "off", algorithm, tried, certified))
 
 
 def parts_by_zeros(apart: Sequence[int], ticks: Sequence[NDArray[Any]], missing: Bools, k: int) -> list[Ints]:
@@ -203,15 +372,6 @@ def parts_by_zeros(apart: Sequence[int], ticks: Sequence[NDArray[Any]], missing:
     return parts
 
 
-def zeros_joined(encoding: Encoding, ticks: Sequence[NDArray[Any]], missing: Bools, labels: Ints) -> dict[str, int]:
-    """Count, for the audit, the zeros that were to be grouped apart and are in a group with other values."""
-    counts = {}
-    for j in encoding.zeros_apart:
-        zeros = np.bincount(labels, (ticks[j] == 0) & ~missing[:, j])
-        counts[f"{ZEROS_JOINED}{encoding.kinds[j].name}"] = int(zeros[zeros < np.bincount(labels)].sum())
-    return counts
-
-
 def _improved(
     spec: GroupingRules,
     scales: tuple[Points, Points],
@@ -219,14 +379,14 @@ def _improved(
     labels: Ints,
     certificate: Certificate | None,
     seed: int,
-    protect: Protect | None,
-    mend: Mend | None,
+    demanded: Demanded,
 ) -> tuple[Ints, Ints, Bound]:
     """Refine groups; returns them before and after, the same array where nothing was gained, and a bound of loss.
 
     The bound is of the first of two ``scales``, and groups are refined on the other.
     """
     measured, compared = scales
+    protect, mend = demanded.protect, demanded.mend
     if protect is None and compared is measured and len(parts) == 1:
         refined, bound = refine_with_bound(measured, labels, spec.k, spec.effort, seed, certificate)
     else:
@@ -296,58 +456,6 @@ def _grouped(
         return labels, chosen, tuple(sorted({run.algorithm for run in tried})), None
     labels, certificate = info.run_certified(Z, spec.k, measured=measured, seed=seed, **spec.algorithm.parameters)
     return labels, info.name, (), certificate
-
-
-def _representatives(encoding: Encoding, ticks: list[NDArray[Any]], labels: Ints) -> list[NDArray[Any]]:
-    groups = Groups.of(labels, encoding.weights_of(ticks))
-    return [kind.representatives(values, groups) for kind, values in zip(encoding.kinds, ticks, strict=True)]
-
-
-def squares_lost(
-    encoding: Encoding, scale: Encoding, ticks: list[NDArray[Any]], outcome: BlockOutcome, missing: Bools
-) -> float:
-    """Sum the squared errors of what would be released."""
-    if scale.categories is not None:
-        return float(block_statistics(encoding, scale, ticks, outcome, missing).squares[0].sum())
-    after = _released_offsets(encoding, outcome.released)
-    difference = scale.standardize(encoding.offsets_of(ticks), missing) - scale.standardize(after, missing)
-    return float(np.sum(difference * difference))
-
-
-def block_statistics(
-    encoding: Encoding,
-    scale: Encoding,
-    ticks: list[NDArray[Any]],
-    outcome: BlockOutcome,
-    missing: Bools,
-) -> LossStatistics:
-    """Loss figures of what is released, after rounding, on the released records' scale."""
-    before = scale.standardize(encoding.offsets_of(ticks), missing)
-    after = scale.standardize(_released_offsets(encoding, outcome.representatives))
-    return loss_statistics(before, after, missing, outcome.labels, scale.categories)
-
-
-def _released_offsets(encoding: Encoding, released: list[NDArray[Any]]) -> Floats:
-    columns = zip(encoding.kinds, released, encoding.origins, strict=True)
-    return np.column_stack([kind.released_offsets(ticks, origin) for kind, ticks, origin in columns])
-
-
-def audit_row(number: int, outcome: BlockOutcome, figures: LossStatistics, stretch: float) -> dict[str, Any]:
-    """Make a line of the audit; ``stretch`` takes the bound to the scale of losses."""
-    certificate, sizes = outcome.certificate, np.bincount(outcome.labels)
-    return {
-        "block": number,
-        "records": len(outcome.labels),
-        "sse": float(figures.squares[0].sum()),
-        "lower_bound": outcome.lower_bound * stretch,
-        "improved": outcome.improved,
-        **({} if certificate is None else {"weight": certificate.weight, "bound": certificate.bound * stretch}),
-        "algorithm": outcome.algorithm,
-        "tried": ",".join(outcome.tried),
-        "groups": len(sizes),
-        "least": int(sizes.min()),
-        "most": int(sizes.max()),
-    }
 
 
 #: What stands before a column's name in a block's line of the audit: its zeros that are grouped with other values.

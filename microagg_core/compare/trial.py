@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass
-from functools import reduce
-from operator import add
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,14 +13,7 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.blocks.blanking import BlankedRecords, missing_of, move_records
-from microagg_core.blocks.masking import (
-    BlockOutcome,
-    audit_row,
-    block_statistics,
-    loss_scale,
-    run_block,
-    squares_lost,
-)
+from microagg_core.blocks.masking import NO_DEMANDS, Blocks, Demanded, Masked, loss_scale, mask_blocks
 from microagg_core.compare.drawing import PlannedTrial
 from microagg_core.compiling import compile_parts
 from microagg_core.data.formats.writing import released_format
@@ -231,15 +222,14 @@ class RoundingLoss:
         ]
         self._sums = np.zeros((len(self._columns), 2))
 
-    def add(self, ticks: list[NDArray[Any]], outcome: BlockOutcome) -> None:
-        """Add a block; of missing values both errors are 0."""
-        if not self._columns:
-            return
-        groups = Groups.of(outcome.labels, self._encoding.weights_of(ticks))
+    def add(self, masked: Masked) -> None:
+        """Add blocks; of missing values both errors are 0."""
+        ticks = masked.blocks.ticks
+        groups = Groups.of(masked.labels, self._encoding.weights_of(ticks))
         for sums, (j, kind, finer, origin) in zip(self._sums, self._columns, strict=True):
-            came, rounded = kind.offsets(ticks[j], origin), kind.released_offsets(outcome.representatives[j], origin)
+            came, rounded = kind.offsets(ticks[j], origin), kind.released_offsets(masked.representatives[j], origin)
             exact = finer.released_offsets(finer.representatives(ticks[j], groups), origin)
-            sums += [np.square(came - after[outcome.labels]).sum() for after in (rounded, exact)]
+            sums += [np.square(came - after[masked.labels]).sum() for after in (rounded, exact)]
 
     def in_words(self) -> Iterator[str]:
         for (_, kind, finer, _), (rounded, exact) in zip(self._columns, self._sums.tolist(), strict=True):
@@ -266,8 +256,11 @@ class _Trying:
         if draft.patterns is not None:
             made = BlankedRecords.of(encoding, self.ticks, self.missing, place, draft.patterns)
             self.ticks, self.missing = made.ticks, made.missing
-        #: The blocks that have rows, by their places in the draft; the first row of each, and how many it has.
-        self.places, self.first, self.sizes = np.unique(place, return_index=True, return_counts=True)
+        #: The blocks that have rows; their places in the draft, and how many each has.
+        self.places = np.unique(place)
+        numbers = np.array([draft.blocks[number].block for number in self.places.tolist()])
+        self.blocks = replace(Blocks.of(place, self.ticks, self.missing), numbers=numbers)
+        self.sizes = np.diff(self.blocks.starts)
         self.spec = trial.setting.applied(context.spec)
         self.demands: PartitionDemands | None = None
         if self.spec.protect is not None or context.schema.weight is not None:
@@ -284,33 +277,17 @@ class _Trying:
         columns = zip(self.planned.encoding.kinds, self.ticks, self.missing.T, strict=True)
         return [kind.moments(ticks[~missing]) for kind, ticks, missing in columns]
 
-    def _blocks(self) -> Iterator[tuple[int, slice]]:
-        """Yield the place of each block, and its rows."""
-        for place, start, size in zip(self.places.tolist(), self.first.tolist(), self.sizes.tolist(), strict=True):
-            yield place, slice(start, start + size)
-
-    def _of_slice(self, rows: slice) -> tuple[list[NDArray[Any]], Bools]:
-        return [values[rows] for values in self.ticks], self.missing[rows]
-
     def result(self) -> Trial:
         """Group, and measure everything."""
         self._load_kernels()
         stretch = self.steady.least_stretch(self.scale)
-        statistics, lines, of_blocks, seconds = [], [], list[list[NDArray[Any]]](), 0.0
+        masked = self._masked(self.spec.seed, proving=self.trial.proves)
+        lines = masked.audit(self.scale, stretch)
         added = RoundingLoss(self.planned.encoding, undeclared_codes(self.spec, self.planned.survey))
-        for place, rows in self._blocks():
-            outcome = self._outcome(place, rows, self.spec.seed, proving=self.trial.proves)
-            seconds += outcome.seconds
-            ticks, missing = self._of_slice(rows)
-            figures = block_statistics(self.planned.encoding, self.scale, ticks, outcome, missing)
-            statistics.append(figures)
-            lines.append(audit_row(self.draft.blocks[place].block, outcome, figures, stretch))
-            of_blocks.append(outcome.released)
-            added.add(ticks, outcome)
+        added.add(masked)
         could_be_lost = np.sum(~self.missing & (np.array(self.scale.deviations) > 0), axis=1)
-        squares = np.add.reduceat(could_be_lost, self.first)
-        lost = np.array([float(of_block.squares[0].sum()) for of_block in statistics])
-        shown = self._shown([np.concatenate(column) for column in zip(*of_blocks, strict=True)])
+        squares, lost = self.blocks.sums(could_be_lost), np.asarray(lines["sse"])
+        shown = self._shown(masked.released)
         exposure = self._exposure(shown)
         setting, draft = self.trial.setting, self.draft
         expected = Expected(
@@ -323,14 +300,14 @@ class _Trying:
             is_whole=draft.is_whole,
             drawn_records=len(self.missing),
             drawn_blocks=len(self.places),
-            **self._losses(statistics, lines, lost, squares),
+            **self._losses(masked.statistics(self.scale), lines, lost, squares),
             groups=len(exposure.sizes),
             smallest=int(exposure.sizes.min()),
             largest=int(exposure.sizes.max()),
-            **self._times(seconds),
+            **self._times(masked.seconds),
             **self._risks(exposure),
             remarks=(*added.in_words(), *self._edits(shown), *self._known(shown)),
-            weights=self._cost_of_weights(of_blocks) if draft.k == self.planned.context.spec.k else None,
+            weights=self._cost_of_weights(masked) if draft.k == self.planned.context.spec.k else None,
         )
         if draft.is_whole:
             return Trial(expected, draft=self.trial.draft)
@@ -340,71 +317,58 @@ class _Trying:
         setting, p = self.trial.setting, len(self.planned.encoding.kinds)
         return setting.seconds(rows, p) if self.trial.proves else setting.grouping_seconds(rows, p)
 
-    def _outcome(self, place: int, rows: slice, seed: int, *, proving: bool, protecting: bool = True) -> BlockOutcome:
-        """Group a block, or some of its rows, by a seed."""
+    def _masked(self, seed: int, *, proving: bool) -> Masked:
+        """Group all blocks by a seed."""
         spec = self.spec if seed == self.spec.seed else self.spec.model_copy(update={"seed": seed})
-        ticks, missing = self._of_slice(rows)
-        demands = self.demands if protecting else None
-        protect, mend = demands.of_block(rows.start, rows.stop) if demands else (None, None)
-        block, encoding = self.draft.blocks[place].block, self.planned.encoding
-        return run_block(spec, encoding, self.steady, ticks, missing, block, protect, mend=mend, proving=proving)
+        encoding = self.planned.encoding
+        return mask_blocks(spec, encoding, self.steady, self.blocks, self._demanded, proving=proving)
 
-    def _lost_by(self, seed: int) -> Floats:
-        """Compute what blocks lose by another seed."""
-        lost, encoding = [], self.planned.encoding
-        for place, rows in self._blocks():
-            outcome = self._outcome(place, rows, seed, proving=False)
-            ticks, missing = self._of_slice(rows)
-            lost.append(squares_lost(encoding, self.scale, ticks, outcome, missing))
-        return np.array(lost)
+    def _demanded(self, rows: slice) -> Demanded:
+        return Demanded(*self.demands.of_block(rows.start, rows.stop)) if self.demands else NO_DEMANDS
 
-    def _cost_of_weights(self, released: list[list[NDArray[Any]]]) -> CostOfWeights | None:
+    def _cost_of_weights(self, masked: Masked) -> CostOfWeights | None:
         """Group the drawn blocks once more, the weight neither in the metric nor held by groups, and compare."""
         if self.planned.context.schema.weight is None:
             return None
         free, steady = self.planned.encoding.without_weight(), self.steady.without_weight()
-        lost, squares, broken, n_groups = np.zeros((len(released), 2)), np.zeros(len(released)), 0, 0
-        for i, (place, rows) in enumerate(self._blocks()):
-            ticks, missing = self._of_slice(rows)
-            block = self.draft.blocks[place].block
-            without = run_block(self.spec, free, steady, ticks, missing, block, proving=False)
-            of_block = _Weighed(self.scale.without_weight(), ticks, missing)
-            lost[i], squares[i] = [of_block.lost(made) for made in (released[i], without.released)], of_block.squares
-            shares = Groups.of(without.labels).greatest_shares(of_block.weights)
-            broken, n_groups = broken + int(np.sum(shares > MOST_OF_WEIGHT)), n_groups + len(shares)
+        without = mask_blocks(self.spec, free, steady, self.blocks, proving=False)
+        of_records = _Weighed(self.scale.without_weight(), self.ticks, self.missing)
+        squares = self.blocks.sums(of_records.squares)
+        lost = np.stack([self.blocks.sums(of_records.lost(made.released)) for made in (masked, without)], axis=1)
+        shares = Groups.of(without.labels).greatest_shares(of_records.weights)
         whole = self._mean(squares)
         with_rule, without_rule = (significant(percent(self._mean(of), whole), 3) for of in lost.T)
-        return CostOfWeights(with_rule, without_rule, significant(broken / n_groups, 3))
+        return CostOfWeights(with_rule, without_rule, significant(float(np.mean(shares > MOST_OF_WEIGHT)), 3))
 
     def _load_kernels(self) -> None:
         """Group some rows of the largest block and drop the result, so that no timing includes loading kernels."""
-        place, rows = max(self._blocks(), key=lambda block: block[1].stop - block[1].start)
-        n, setting, p = rows.stop - rows.start, self.trial.setting, len(self.planned.encoding.kinds)
+        place = int(np.argmax(self.sizes))
+        start, n = int(self.blocks.starts[place]), int(self.sizes[place])
+        setting, p = self.trial.setting, len(self.planned.encoding.kinds)
         while n > 4 * setting.k and setting.grouping_seconds(n, p) > _LOADING_SECONDS:
             n //= 2
         # Without protection: so few rows may not be able to meet its demands.
-        some = slice(rows.start, rows.start + n)
-        self._outcome(place, some, self.spec.seed, proving=False, protecting=False)
+        some = slice(start, start + n)
+        ticks, number = [values[some] for values in self.ticks], self.blocks.numbers[place : place + 1]
+        block = Blocks(number, np.array([0, n]), ticks, self.missing[some])
+        mask_blocks(self.spec, self.planned.encoding, self.steady, block, proving=False)
 
     def _mean(self, sums: NDArray[Any], rows: Ints | None = None) -> float:
         """Average what was summed over each block; or over some records that count alike, one row of each."""
         weights = self.weights if rows is None else np.repeat(self.weights, self.sizes)[rows]
         return float(np.sum(sums * weights))
 
-    def _losses(
-        self, statistics: list[LossStatistics], lines: list[dict[str, Any]], lost: Floats, squares: Ints
-    ) -> dict[str, Any]:
+    def _losses(self, statistics: LossStatistics, lines: pa.Table, lost: Floats, squares: Ints) -> dict[str, Any]:
         """Compute what is lost, of how much; as a release's figures where everything is tried."""
-        by_seed = [self._lost_by(seed) for seed in self.trial.seeds[1:]]
+        by_seed = [self._masked(seed, proving=False).squares_lost(self.scale) for seed in self.trial.seeds[1:]]
         if self.draft.is_whole:
-            total = reduce(add, statistics)
-            losses, proved = losses_of(total), proved_figures(total, pa.Table.from_pylist(lines))
+            losses, proved = losses_of(statistics), proved_figures(statistics, lines)
             bound = {"lower_bound": proved.lower_bound, "gap": proved.gap}
             of_seeds = [percent(float(np.sum(of_seed)), losses.sst) for of_seed in by_seed]
             loss = {"l_sse": significant(losses.l_sse), "l_sse_error": None}
         else:
             mean, whole = self._mean(lost), self._mean(squares)
-            least = self._mean(np.array([line["lower_bound"] for line in lines]))
+            least = self._mean(np.asarray(lines["lower_bound"]))
             bound = {"lower_bound": None, "gap": significant(gap_percent(mean, least))}
             of_seeds = [percent(self._mean(of_seed), whole) for of_seed in by_seed]
             error = standard_error(self.weights, lost, squares)
@@ -528,15 +492,15 @@ class _Weighed:
         self._z = scale.standardize(scale.offsets_of(ticks), self._without)
 
     @property
-    def squares(self) -> float:
-        """Weighted squared deviations from the mean of all records."""
-        return float(np.sum(self.weights[:, None] * self._z * self._z))
+    def squares(self) -> Floats:
+        """Weighted squared deviations from the mean of all records, record by record."""
+        return np.asarray(self.weights * np.square(self._z).sum(axis=1))
 
-    def lost(self, released: list[NDArray[Any]]) -> float:
+    def lost(self, released: list[NDArray[Any]]) -> Floats:
         columns = zip(self._scale.kinds, released, self._scale.origins, strict=True)
         after = np.column_stack([kind.released_offsets(ticks, origin) for kind, ticks, origin in columns])
         gone = self._z - self._scale.standardize(after, self._without)
-        return float(np.sum(self.weights[:, None] * gone * gone))
+        return np.asarray(self.weights * np.square(gone).sum(axis=1))
 
 
 def _by_chance(exposure: Exposure) -> float | None:

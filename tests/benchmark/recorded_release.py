@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from census import CONFIDENTIAL, QUASI_IDENTIFIERS, write_input, write_spec
+from obstore import Bytes
 from s3fs import S3FileSystem
 
 from microagg_core.blocks import packing
@@ -33,7 +34,7 @@ from microagg_core.release.publish import Upload
 from microagg_core.release.step import Receipt, Task
 from microagg_core.release.steps import scatter
 from microagg_core.spec.loading import load_spec
-from microagg_core.store import s3
+from microagg_core.store.buckets import BucketStore
 from microagg_core.store.objects import Store
 from microagg_flows.executors import InProcess
 from microagg_flows.pages import SWITCH
@@ -150,7 +151,8 @@ class Recorder(InProcess):
         """Count streams, each of which is a frame; and what a bucket is asked for."""
         with ExitStack() as stack:
             stack.enter_context(patch.object(S3FileSystem, "_call_s3", _counted_calls(self.counts)))
-            stack.enter_context(patch.object(s3, "_range", _counted_ranges(self.counts)))
+            stack.enter_context(patch.object(BucketStore, "_call", _counted_requests(self.counts)))
+            stack.enter_context(patch.object(BucketStore, "_put", _counted_puts(self.counts)))
             stack.enter_context(patch.object(slices, "frames_of", self._written))
             stack.enter_context(patch.object(slices, "tables_of", self._read))
             yield
@@ -170,15 +172,25 @@ _COUNTED = (
 )  # fmt: skip
 
 
-def _counted_ranges(seen: Counter[str]) -> Callable[..., Any]:
-    original = s3._range
+def _counted_requests(seen: Counter[str]) -> Callable[..., Any]:
+    original = BucketStore._call
 
-    async def range_of(*what: Any) -> bytes | None:
-        data = await original(*what)
-        seen.update(asked=1, moved=len(data or b""))
-        return data
+    def call(self: BucketStore, *what: Any) -> Any:
+        answer = original(self, *what)
+        seen.update(asked=1, moved=len(answer) if isinstance(answer, Bytes) else 0)
+        return answer
 
-    return range_of
+    return call
+
+
+def _counted_puts(seen: Counter[str]) -> Callable[..., Any]:
+    original = BucketStore._put
+
+    def put(self: BucketStore, name: str, data: Any, **how: Any) -> None:
+        original(self, name, data, **how)
+        seen.update(moved=len(data) if isinstance(data, bytes) else 0)
+
+    return put
 
 
 def _counted_calls(seen: Counter[str]) -> Callable[..., Any]:

@@ -235,13 +235,46 @@ def loss_statistics(
     None: each record is one. Where some attributes are ``categories``, codes stand in their columns.
     """
     groups = Groups.of(np.arange(len(before)) if labels is None else labels)
-    of_group = missing[groups.order[groups.first]]
-    if missing.any():
-        before, after = np.where(missing, 0.0, before), np.where(of_group, 0.0, after)
-    before, after = np.ascontiguousarray(before), np.ascontiguousarray(after)
+    before, after = _without_missing(before, after, missing, groups)
     if categories is not None:
         return _with_categories(before, after, missing, groups, categories)
     return _of_numbers(before, after, missing, groups)
+
+
+def _without_missing(before: Floats, after: Floats, missing: Bools, groups: Groups) -> tuple[Floats, Floats]:
+    if missing.any():
+        of_group = missing[groups.order[groups.first]]
+        before, after = np.where(missing, 0.0, before), np.where(of_group, 0.0, after)
+    return np.ascontiguousarray(before), np.ascontiguousarray(after)
+
+
+def squares_of_records(
+    before: Floats, after: Floats, missing: Bools, labels: Ints, categories: Categories | None
+) -> Floats:
+    """Compute the squared error of each record, of what :func:`loss_statistics` adds up.
+
+    >>> squares_of_records(np.array([[1.0], [3.0]]), np.array([[2.5]]), np.zeros((2, 1), bool), np.array([0, 0]), None)
+    array([2.25, 0.25])
+    """
+    groups = Groups.of(labels)
+    before, after = _without_missing(before, after, missing, groups)
+    if categories is None:
+        return np.asarray(np.square(before - after[labels]).sum(axis=1))
+    squares = np.empty(len(before))
+    squares[groups.order] = _squares(before, after, ~missing[groups.order], groups, categories).sum(axis=1)
+    return squares
+
+
+def _squares(before: Floats, after: Floats, there: Bools, groups: Groups, categories: Categories) -> Floats:
+    """Compute squared errors by attribute, records and what is ``there`` of them in the order of their groups."""
+    group, came = np.repeat(np.arange(len(groups.sizes)), groups.sizes), before[groups.order]
+    squares = (came - after[group]) ** 2
+    for j in categories.are_some.tolist():
+        if categories.is_coded[j]:
+            squares[:, j] = categories.costs[j] * squares_of_codes(came[:, j].astype(np.int64), group)
+        else:
+            squares[:, j] = (came[:, j] - float_means(before[:, j], groups)[group]) ** 2
+    return np.where(there, squares, 0.0)
 
 
 def _of_numbers(before: Floats, after: Floats, missing: Bools, groups: Groups) -> LossStatistics:
@@ -265,19 +298,16 @@ def _with_categories(
     numbers = _of_numbers(np.where(coded, 0.0, before), np.where(coded, 0.0, after), missing | coded, groups)
     group = np.repeat(np.arange(len(groups.sizes)), groups.sizes)
     came, there = before[groups.order], ~missing[groups.order]
-    squares, from_file, from_file_after = (came - after[group]) ** 2, came**2, after**2
+    squares, from_file, from_file_after = _squares(before, after, there, groups, categories), came**2, after**2
     changed, moved = np.zeros_like(squares), np.zeros_like(squares)
     for j in categories.are_some.tolist():
         if coded[j]:
-            squares[:, j] = categories.costs[j] * squares_of_codes(came[:, j].astype(np.int64), group)
             from_file[:, j], from_file_after[:, j] = (
                 categories.squares_from_file(j, codes) for codes in (came[:, j], after[:, j])
             )
-        else:
-            squares[:, j] = (came[:, j] - float_means(before[:, j], groups)[group]) ** 2
         moved[:, j] = came[:, j] != after[group, j]
         changed[:, j] = moved[:, j] * ~categories.is_parent(j, after[:, j])[group]
-    squares, from_file, changed, moved = (np.where(there, of, 0.0) for of in (squares, from_file, changed, moved))
+    from_file, changed, moved = (np.where(there, of, 0.0) for of in (from_file, changed, moved))
     from_file_after = np.where(there[groups.first], from_file_after, 0.0)
     length, length_after = np.sqrt(from_file.sum(axis=1)), np.sqrt(from_file_after.sum(axis=1))
     lost = np.sqrt(squares.sum(axis=1))

@@ -29,10 +29,11 @@ from microagg_core.blocks.memory import (
     TASK_UNITS,
     grown_size,
 )
-from microagg_core.blocks.plan import BlockPlan
+from microagg_core.blocks.plan import BlockPlan, default_max_records
 from microagg_core.blocks.routes import SHARD_KEYS
 from microagg_core.data.formats.csv_bytes import RANGE_BYTES
 from microagg_core.data.formats.reading import BATCH_ROWS, PART_BYTES
+from microagg_core.group.algorithms import algorithms
 from microagg_core.registry import members
 from microagg_core.release.planned import BLOCKS, ROUTES
 from microagg_core.release.sizing.description import Description, draw_plan, input_row_bytes, row_bytes
@@ -42,6 +43,7 @@ from microagg_core.release.steps.keys import PART_KEYS
 from microagg_core.release.steps.scatter import REGROUPED, REGROUPED_SLICES, SCATTERED, tile_width
 from microagg_core.release.steps.survey import CONFIDENTIAL
 from microagg_core.release.steps.units import DIGESTS, REPEATED, UNIT_COLUMNS
+from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.remote import REQUESTS_AT_ONCE
 
 #: Bytes of a staged row besides its values: record number and block.
@@ -56,6 +58,8 @@ _FIRST_READS, _GROUP_ROWS = 3, 1_000_000
 _CHUNK_BYTES = 8 * 2**20
 #: Requests of one task that are under way at a time, where they do not wait for each other.
 PARALLEL_REQUESTS = REQUESTS_AT_ONCE
+#: Sizes of blocks that are looked at, where theirs are not known yet.
+_SIZES = 12
 #: What is no task: copying a checked file to the output.
 UPLOAD = "upload"
 
@@ -109,6 +113,35 @@ class MeasuredFigures:
 def figured(figures: Mapping[str, float], sizes: Sizes) -> Floats:
     """Add up what tasks of these sizes take."""
     return sum((value * sizes[name] for name, value in figures.items() if name in sizes), np.zeros(len(sizes["task"])))
+
+
+def planned_seconds(spec: ReleaseSpec, rows: int, kernel_seconds: float = 0.0, n_blocks: int = 0) -> float:
+    """Estimate the CPU seconds of a release in one process, its start included.
+
+    ``kernel_seconds`` are those of its blocks by the cost model.
+    """
+    roles, figures = spec.roles, measured_figures()
+    description = Description(
+        rows=rows,
+        columns=roles.n_averaged + len(roles.confidential),
+        quasi_identifiers=roles.n_averaged,
+        blocking=len(roles.blocking),
+        identifiers=len(roles.identifiers),
+        refine="off" if spec.effort == "off" else "fast",
+    )
+    sizes = sizes_by_figure(description, np.array([float(rows)]), kernel_seconds, block=np.array([float(n_blocks)]))
+    of_steps = sum(float(figured(of_step, sizes)[0]) for of_step in figures.cpu.values())
+    return figures.dispatch["start"] + of_steps + sum(of.get("release", 0.0) for of in figures.flow.values())
+
+
+def most_seconds(spec: ReleaseSpec, rows: int) -> float:
+    """Estimate the most CPU seconds that a release may take, whatever its blocks are: they are not known yet."""
+    chosen, p = algorithms()[spec.algorithm.name].with_costs_of(spec.algorithm.parameters), spec.roles.n_averaged
+    info = chosen.with_refinement(spec.effort)
+    width = 8.0 * (p + len(spec.roles.confidential))
+    largest = min(rows, spec.blocks.max_records or default_max_records(info, p, spec.k, width))
+    sizes = np.geomspace(spec.k, max(spec.k, largest), _SIZES).astype(np.int64).tolist()
+    return planned_seconds(spec, rows, rows * max(info.cost_seconds(n, p, spec.k) / n for n in sizes))
 
 
 @lru_cache(maxsize=1)

@@ -6,7 +6,6 @@ The released rows leave as slices for the files they belong to; block by block, 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Ints, UInt64s
 from microagg_core.blocks.blanking import BlankedRecords
-from microagg_core.blocks.masking import audit_row, block_statistics, loss_scale, run_block, zeros_joined
+from microagg_core.blocks.masking import NO_DEMANDS, Blocks, Demanded, loss_scale, mask_blocks
 from microagg_core.blocks.plan import PartitionBlocks
 from microagg_core.blocks.units import UnitRows
 from microagg_core.compiling import PROTECTION, compile_parts, ensure_compiled
@@ -35,8 +34,6 @@ ANONYMIZED, LOSSES, BLOCK_LINES = Rows("anonymized"), JsonOutput("losses", LossS
 
 #: The copies of a partition's rows that a worker holds while it works on it.
 _COPIES = 6
-#: So many blocks' figures are added up at once: it takes a tenth of adding one by one, and no more of them are held.
-_BLOCKS_AT_ONCE = 16
 
 
 @dataclass
@@ -84,46 +81,30 @@ def anonymize_partition(work: Work) -> int:
     demands = PartitionDemands.of(work, planned.context, rows.table)
     if demands:
         compile_parts((PROTECTION,))
-    # Of the blocks so far the group of each record, and the ticks of each group, by quasi-identifier; and by group, the
-    # first of the groups that its units have their rows in.
-    groups, representatives, n_groups, first_groups = list[Ints](), list[list[NDArray[Any]]](), 0, list[Ints]()
-    units = np.array(rows.table[UNIT] if spec.parts_units else rows.records)
+    blocks = Blocks.of(rows.block, rows.ticks, rows.missing)
+    unit_rows = np.array([rows.blocks.unit_rows(number) or 1 for number in blocks.numbers.tolist()])
+    rows_of_units = dict(zip(blocks.starts.tolist(), unit_rows.tolist(), strict=False))
+    units = np.asarray(rows.table[UNIT] if spec.parts_units else _units_of(rows.records, blocks, unit_rows))
     once = np.array(planned.context.schema.per_unit)
-    statistics, blocks = list[LossStatistics](), []
-    numbers, first = np.unique(rows.block, return_index=True)
-    for number, start, end in zip(numbers.tolist(), first, [*first[1:], len(rows.block)], strict=True):
-        ticks, missing = [values[start:end] for values in rows.ticks], rows.missing[start:end]
-        of_units = UnitRows(rows.blocks.unit_rows(number) or 1, once)
-        made = partial(run_block, spec, planned.encoding, steady, ticks, missing, number)
-        if of_units.n > 1:
-            units[start:end] = _units_of(rows.records[start:end], of_units.n)
-            outcome = made(units=demands.of_units(start, end, of_units, spec) if demands else of_units)
-        else:
-            protect, mend = demands.of_block(start, end) if demands else (None, None)
-            outcome = made(protect, mend=mend)
-        work.kernel_seconds += outcome.seconds
-        groups.append(outcome.labels + n_groups)
-        representatives.append(outcome.representatives)
-        first_groups.append(np.arange(len(outcome.representatives[0])) // of_units.n * of_units.n + n_groups)
-        n_groups += len(outcome.representatives[0])
-        figures = block_statistics(planned.encoding, scale, ticks, outcome, missing)
-        statistics.append(figures)
-        if len(statistics) == _BLOCKS_AT_ONCE:
-            statistics = [LossStatistics.sum_of(statistics)]
-        blocks.append(
-            audit_row(number, outcome, figures, steady.least_stretch(scale))
-            | zeros_joined(planned.encoding, ticks, missing, outcome.labels)
-        )
+
+    def demanded(of_block: slice) -> Demanded:
+        units, within = UnitRows(rows_of_units[of_block.start], once), (of_block.start, of_block.stop)
+        if units.n > 1:
+            return Demanded(units=demands.of_units(*within, units, spec) if demands else units)
+        return Demanded(*demands.of_block(*within)) if demands else NO_DEMANDS
+
+    masked = mask_blocks(spec, planned.encoding, steady, blocks, demanded)
+    work.kernel_seconds += masked.seconds
+    work.write(LOSSES, masked.statistics(scale))
+    work.write(BLOCK_LINES, masked.audit(scale, steady.least_stretch(scale)))
     # What is grouped is not needed any more, and would be held beside what is written.
     rows.ticks.clear()
     rows.table = rows.table.drop_columns([RECORD, "block"])
-    ticks = [np.concatenate(of_blocks) for of_blocks in zip(*representatives, strict=True)]
-    released, destination = _released_rows(planned, rows, np.concatenate(groups), ticks, np.concatenate(first_groups))
+    first_group = _first_groups(masked.first_groups, unit_rows)
+    released, destination = _released_rows(planned, rows, masked.labels, masked.representatives, first_group)
     if spec.several is not None:
         released = released.append_column(UNIT, pa.array(units))
     work.send(ANONYMIZED, released, destination)
-    work.write(LOSSES, LossStatistics.sum_of(statistics))
-    work.write(BLOCK_LINES, pa.Table.from_pylist(blocks))
     return len(rows.records)
 
 
@@ -141,12 +122,23 @@ ANONYMIZE = Step(
 )
 
 
-def _units_of(records: Ints, unit_rows: int) -> Ints:
+def _units_of(records: Ints, blocks: Blocks, unit_rows: Ints) -> Ints:
     """Number the unit of each record by the first of its records."""
-    of_units = records.reshape(-1, unit_rows) if len(records) % unit_rows == 0 else np.zeros((1, 2), dtype=np.int64)
-    if (np.diff(of_units, axis=1) != 1).any():
-        raise InternalError("a bug: the rows of a unit are not together in their block; please report it")
-    return np.repeat(of_units[:, 0], unit_rows)
+    units = records.copy()
+    for (_, rows), n in zip(blocks, unit_rows.tolist(), strict=True):
+        if n > 1:
+            of_units = records[rows].reshape(-1, n) if len(records[rows]) % n == 0 else np.zeros((1, 2), dtype=np.int64)
+            if (np.diff(of_units, axis=1) != 1).any():
+                raise InternalError("a bug: the rows of a unit are not together in their block; please report it")
+            units[rows] = np.repeat(of_units[:, 0], n)
+    return units
+
+
+def _first_groups(first_groups: Ints, unit_rows: Ints) -> Ints:
+    """Find for each group the first of those that its units have their rows in."""
+    n_groups = np.diff(first_groups)
+    group = np.arange(first_groups[-1])
+    return np.asarray(group - (group - np.repeat(first_groups[:-1], n_groups)) % np.repeat(unit_rows, n_groups))
 
 
 def _released_rows(
