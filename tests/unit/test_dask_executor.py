@@ -26,7 +26,7 @@ class _Closing:
 
     def subscribe_topic(self, *_: Any) -> None: ...
 
-    def submit(self, *_: Any, **__: Any) -> None:
+    def map(self, *_: Any, **__: Any) -> None:
         raise ClosedClientError("closed")
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -38,6 +39,7 @@ from microagg_flows.progress import Progress, shown
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+T = TypeVar("T")
 
 #: Tasks out at a time, for each worker thread: enough to keep it busy, few enough to lose.
 _AHEAD = 3
@@ -243,13 +245,24 @@ class DaskExecutor:
                     continue
                 watch.done()
                 self._look_for_others()
-                del out.futures[number]
-                yield number, _result_of(future, out.what, number)
-                future.release()  # type: ignore[no-untyped-call]
+                finished = {number: future, **dict(_all_in(out.finished))}
+                for number, result in self._results_of(finished, out.what):
+                    yield number, result
+                    out.futures.pop(number).release()  # type: ignore[no-untyped-call]
         finally:
             with suppress(ClosedClientError):  # where the connection is gone, nothing is held for us
                 for future in out.futures.values():
                     future.cancel()  # type: ignore[no-untyped-call]
+
+    def _results_of(self, finished: dict[int, Future[Any]], what: str) -> Iterator[tuple[int, Any]]:
+        """Fetch results that are there at once, which takes flow and scheduler a third of one by one."""
+        done = {number: future for number, future in finished.items() if future.status == "finished"}
+        if done:
+            ask = partial(self._client.sync, self._client._gather, list(done.values()))
+            fetched = _result_of(partial(ask, callback_timeout=_RECEIPT_SECONDS), what, min(done))
+            yield from zip(done, fetched, strict=True)
+        for number in finished.keys() - done.keys():
+            yield number, _result_of(partial(finished[number].result, timeout=_RECEIPT_SECONDS), what, number)
 
     def _look_for_others(self) -> None:
         """Look for workers that have come, between tasks that end one after the other."""
@@ -264,18 +277,18 @@ class DaskExecutor:
     def _fill(self, out: _Out) -> bool:
         """Hand out tasks while there are any and workers to do them, or that are to come; whether some are out."""
         threads = max(1, self._pool.most_threads, sum(worker.threads for worker in self._workers))
-        while len(out.futures) < _AHEAD * threads:
-            number, item = next(out.waiting, (-1, None))
-            if number < 0:
-                break
+        lacking = _AHEAD * threads - len(out.futures)
+        # Many at a time take flow and scheduler half of one by one.
+        if lacking >= max(1, threads // 2) and (items := dict(islice(out.waiting, lacking))):
+            do = partial(done_alike, partial(do_on_worker, out.function, out.run), wanted=out.software)
             # Tasks of one name are kept by the scheduler until a worker is free: who comes late finds some left.
-            key, do = (f"{out.what}-{out.run}", number), partial(do_on_worker, out.function, out.run)
-            out.futures[number] = future = self._client.submit(
-                done_alike, do, item, out.software, key=key, pure=False, retries=0
-            )
-            future.add_done_callback(  # type: ignore[no-untyped-call]
-                lambda future, number=number: out.finished.put((number, future))
-            )
+            keys = [(f"{out.what}-{out.run}", number) for number in items]
+            futures = self._client.map(do, list(items.values()), key=keys, pure=False, retries=0)
+            for number, future in zip(items, futures, strict=True):
+                out.futures[number] = future
+                future.add_done_callback(  # type: ignore[no-untyped-call]
+                    lambda future, number=number: out.finished.put((number, future))
+                )
         return bool(out.futures)
 
     def _see_to(self, watch: Watch, what: str, restarts: int) -> int:
@@ -317,10 +330,16 @@ def _report(run: str, headway: Headway) -> None:
         get_worker().log_event(_TOPIC, {"run": run, **vars(headway)})
 
 
-def _result_of(future: Future[Any], what: str, number: int) -> Any:
+def _all_in(queue: SimpleQueue[T]) -> Iterator[T]:
+    with suppress(Empty):
+        while True:
+            yield queue.get_nowait()
+
+
+def _result_of(fetch: Callable[[], Any], what: str, number: int) -> Any:
     try:
         # Done, so that only a scheduler or a worker that is stuck can hold its receipt back.
-        return future.result(timeout=_RECEIPT_SECONDS)
+        return fetch()
     except MicroaggError:
         raise
     except KilledWorker:
@@ -365,8 +384,4 @@ class Headways:
                 self._heard.put(from_plain(Headway, {**report, "doing": str(report["doing"])[:_LONGEST_WORDS]}))
 
     def read(self) -> Iterator[Headway]:
-        while True:
-            try:
-                yield self._heard.get_nowait()
-            except Empty:
-                return
+        return _all_in(self._heard)
