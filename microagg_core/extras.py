@@ -10,10 +10,11 @@ from microagg_core.errors import SpecError
 _DASK = ("cloudpickle", "cryptography", "dask", "distributed")
 #: What each extra of the distribution brings, by the names under which it is imported.
 _PACKAGES = {
+    "buckets": ("obstore",),
     "cluster": _DASK,
     "kubernetes": (*_DASK, "dask_kubernetes", "httpx", "kr8s"),
     "prefect": ("fastapi", "httpx", "prefect", "sqlalchemy"),
-    "s3": ("s3fs",),
+    "s3": ("botocore", "obstore", "s3fs"),
     "sign": ("cryptography",),
     "sklearn": ("sklearn",),
     "slurm": (*_DASK, "dask_jobqueue"),

@@ -23,21 +23,22 @@ _NO_CREDENTIALS = {
     "NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "ProfileNotFound",
     "TokenRetrievalError", "UnauthorizedSSOTokenError", "SSOTokenLoadError",
 }  # fmt: skip
-_NO_ANSWER = {
+NO_ANSWER = {
     "EndpointConnectionError", "ConnectionClosedError", "ConnectTimeoutError", "ReadTimeoutError",
     "HTTPClientError", "ProxyConnectionError", "ResponseStreamingError", "IncompleteReadError",
     "ClientConnectorError", "ClientPayloadError", "ServerDisconnectedError", "ResponseParserError", "FSTimeoutError",
 }  # fmt: skip
 BUSY_CODES = {
     "SlowDown", "ServiceUnavailable", "InternalError", "RequestTimeout", "OperationAborted",
-    "ConditionalRequestConflict", "500", "502", "503", "504", "409",
+    "ConditionalRequestConflict", "ServerBusy", "OperationTimedOut", "409", "429", "500", "502", "503", "504",
 }  # fmt: skip
 _BAD_CREDENTIALS = {
     "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "TokenRefreshRequired",
-    "AuthorizationHeaderMalformed",
+    "AuthorizationHeaderMalformed", "AuthenticationFailed", "InvalidAuthenticationInfo", "401",
 }  # fmt: skip
 #: What an object store calls it when credentials are good and something is not for them.
-DENIED = {"AccessDenied", "403"}
+DENIED = {"AccessDenied", "AuthorizationFailure", "AuthorizationPermissionMismatch", "403"}
+NO_BUCKET = {"NoSuchBucket", "InvalidBucketName", "ContainerNotFound"}
 #: What has to be granted for a request. That an object is missing, S3 tells those alone who may list.
 _ACTIONS = {
     "GetObject": "s3:GetObject and s3:ListBucket", "HeadObject": "s3:GetObject and s3:ListBucket",
@@ -51,6 +52,15 @@ S3_SCHEMES = ("s3://", "s3a://")
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 _LIBRARIES = ("botocore", "aiobotocore", "aiohttp", "s3fs", "fsspec", "gcsfs", "adlfs", "azure", "google")
+
+
+class AnswerError(OSError):
+    """Error of a store's answer, in the form of botocore's: what was asked, and the answer's code."""
+
+    def __init__(self, operation: str, code: str) -> None:
+        super().__init__("the store refused a request")
+        self.operation_name = operation
+        self.response = {"Error": {"Code": code}}
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -69,7 +79,7 @@ def service_code(error: BaseException) -> str | None:
         if isinstance(response, dict) and isinstance(response.get("Error"), dict):
             code = response["Error"].get("Code")
             status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-            return str(code or status)
+            return str(code or status or "") or None
     return None
 
 
@@ -78,7 +88,7 @@ def if_there(request: Callable[[], T]) -> T | None:
     try:
         return request()
     except FileNotFoundError as error:
-        if service_code(error) == "NoSuchBucket":
+        if service_code(error) in NO_BUCKET:
             raise
         return None
 
@@ -99,13 +109,13 @@ def _of_the_store(error: BaseException, code: str | None, where: str) -> Storage
         )
     if code in DENIED:
         names = (getattr(link, "operation_name", None) for link in _chain(error))
-        action = next((f"; it takes {_ACTIONS[name]}" for name in names if name in _ACTIONS), "")
+        action = next((f"; it takes {_ACTIONS[name]}" for name in names if name in _ACTIONS and "s3" in where), "")
         return StorageError(
             f"{where}: access was denied; check the credentials of every worker and what they may do{action}"
         )
-    if code in ("NoSuchBucket", "InvalidBucketName"):
+    if code in NO_BUCKET:
         return StorageError(f"{where}: there is no such bucket; create it or correct the URL")
-    if code in BUSY_CODES or _named(error, _NO_ANSWER) or isinstance(error, (ConnectionError, TimeoutError)):
+    if code in BUSY_CODES or _named(error, NO_ANSWER) or isinstance(error, (ConnectionError, TimeoutError)):
         return TransientStorageError(
             f"{where}: the store did not answer properly{f' ({code})' if code else ''}; "
             "check its endpoint and the network, then run again"

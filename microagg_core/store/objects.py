@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from microagg_core.errors import StorageError, TransientStorageError
+from microagg_core.store.buckets import BucketStore
+from microagg_core.store.connections import is_bucket
 from microagg_core.store.disk import LocalDisk
 from microagg_core.store.failures import explaining
 from microagg_core.store.remote import RemoteStore
@@ -64,8 +66,9 @@ class Store:
     storage_options: dict[str, Any] = field(default_factory=dict, repr=False, hash=False)
     #: On a disk, folders and files are for this user alone, whatever the umask: for work areas.
     private: bool = False
-    #: On a disk, links below the root are as good as what they point at: for reading what others keep. Else they are
-    #: refused, so that nobody can lead a write or a removal out of an output or a work area.
+    #: For reading what others keep. On a disk, links below the root are as good as what they point at; else they are
+    #: refused, so that nobody can lead a write or a removal out of an output or a work area. A bucket is read through
+    #: fsspec, with whatever options it knows.
     follow_links: bool = False
 
     def __str__(self) -> str:
@@ -82,7 +85,8 @@ class Store:
     def _backend(self) -> LocalDisk | RemoteStore:
         if (folder := self.folder) is not None:
             return LocalDisk(folder, self.private, self.follow_links)
-        return RemoteStore(self.url, self.storage_options)
+        kind = BucketStore if is_bucket(self.url) and not self.follow_links else RemoteStore
+        return kind(self.url, dict(self.storage_options))
 
     @contextmanager
     def _doing(self, doing: str, name: str) -> Iterator[LocalDisk | RemoteStore]:
@@ -224,7 +228,7 @@ class Store:
     def put_if(self, name: str, data: bytes, version: str) -> bool:
         """Replace an object if it is still the version that :meth:`versioned` saw; False if it changed.
 
-        Exact on a local disk and on S3; elsewhere somebody may slip in between, so look again afterwards.
+        Exact on a local disk and in buckets; elsewhere somebody may slip in between, so look again afterwards.
         """
         with self._doing("writing", name) as backend:
             return backend.put_if(name, data, version)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from microagg_core.errors import MicroaggError
+from microagg_core.store.connections import is_bucket, open_bucket
 from microagg_core.store.layout import PROBES
 from microagg_core.store.objects import Store
-from microagg_core.store.remote import file_system_of
 from microagg_core.store.urls import is_local
 
 
@@ -69,12 +69,11 @@ def keeps_versions(store: Store) -> bool | None:
     """Ask whether a bucket keeps removed or replaced objects as older versions; None where it does not say."""
     if is_local(store.url):
         return False
-    fs, path = file_system_of(store.url, dict(store.storage_options))
-    ask: Any = getattr(fs, "call_s3", None)
-    if ask is None:
+    bucket = open_bucket(store.url, dict(store.storage_options))[0] if is_bucket(store.url) else None
+    if bucket is None or bucket.client is None:
         return None
     try:
-        answer: dict[str, Any] = ask("get_bucket_versioning", Bucket=path.partition("/")[0])
+        answer: dict[str, Any] = bucket.client.get_bucket_versioning(**bucket.arguments)
     except Exception:  # whoever may not ask that may still read and write
         return None
     return answer.get("Status") == "Enabled"

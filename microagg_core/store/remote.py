@@ -1,4 +1,4 @@
-"""Objects in a remote store, through fsspec.
+"""Objects in a remote store, through fsspec: stores of any kind but buckets, and inputs wherever they are.
 
 The file system is asked for at every use: fsspec keeps one instance for each process and set of options, so a
 store can be pickled and sent anywhere. Processes are to be spawned, not forked: a forked child gets an instance of
@@ -16,17 +16,19 @@ import signal
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import Context, copy_context
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from types import FrameType
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 from microagg_core.errors import SpecError
 from microagg_core.store.disk import LocalDisk
-from microagg_core.store.failures import S3_SCHEMES, ask, explaining, if_there, patient, service_code
-from microagg_core.store.s3 import Removal, plain_ranges
+from microagg_core.store.failures import S3_SCHEMES, ask, explaining, if_there, patient
 from microagg_core.store.urls import shown
 
 T = TypeVar("T")
@@ -78,20 +80,40 @@ def _exchange(handlers: Mapping[signal.Signals, Callable[[int, FrameType | None]
 #: tries, times those of s3fs, would be half an hour.
 _S3_PATIENCE = {"connect_timeout": 10, "read_timeout": 20, "retries": {"mode": "standard", "max_attempts": 1}}
 _S3_TRIES = 1
-#: A worker asks for many small ranges at once; botocore's ten connections would have most of them wait.
+#: A worker asks for many small ranges at once.
 REQUESTS_AT_ONCE = 64
-_S3_CONNECTIONS = {"max_pool_connections": REQUESTS_AT_ONCE}
-#: Requests cost less. botocore puts its User-Agent together twice for each, unless it is given one. What is read is
-#: checked by checksums of ours, so none of the server's is asked for: of a range it has none, and a server that does
-#: not know that header may refuse the signature. What is written keeps its checksum: buckets with locked objects want
-#: one, and without one botocore hashes all of it for the signature, over TLS too.
-_S3_CHEAPER = {"user_agent": "microagg", "response_checksum_validation": "when_required"}
 
 _CHUNK = 8 * 2**20
-#: A transfer in parts holds this much of each in memory, and this many of them.
-_TRANSFER = {"chunksize": 16 * 2**20, "max_concurrency": 4}
-_PRECONDITION = {"PreconditionFailed", "412"}
 _DELETES_AT_ONCE = 8
+
+
+class Daemons(Executor):
+    """Threads for requests, which keep no process from ending, as those of a ThreadPoolExecutor do."""
+
+    def __init__(self, most: int) -> None:
+        self._left, self._idle = most, threading.Semaphore(0)
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
+
+    def submit(self, call: Callable[..., T], /, *args: Any, **named: Any) -> Future[T]:
+        future = Future[T]()
+        self._calls.put((future, partial(call, *args, **named)))
+        if not self._idle.acquire(blocking=False) and self._left > 0:
+            self._left -= 1
+            threading.Thread(target=self._serve, name="microagg-request", daemon=True).start()
+        return future
+
+    def _serve(self) -> None:
+        while True:
+            future, call = self._calls.get()
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call())
+                except BaseException as error:
+                    future.set_exception(error)
+            self._idle.release()
+
+
+REQUESTS = Daemons(REQUESTS_AT_ONCE)
 
 
 def file_system_of(url: str, options: dict[str, Any]) -> tuple[Any, str]:
@@ -100,7 +122,7 @@ def file_system_of(url: str, options: dict[str, Any]) -> tuple[Any, str]:
 
     plain: dict[str, Any] = {} if "::" in url else {"use_listings_cache": False}
     if url.startswith(S3_SCHEMES):
-        plain["config_kwargs"] = {**_S3_PATIENCE, **_S3_CONNECTIONS, **_S3_CHEAPER, **options.get("config_kwargs", {})}
+        plain["config_kwargs"] = {**_S3_PATIENCE, **options.get("config_kwargs", {})}
     try:
         fs, path = url_to_fs(url, **{**options, **plain})
     except ValueError:
@@ -117,17 +139,16 @@ def file_system_of(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     return fs, str(path)
 
 
-def _is_s3(fs: Any) -> bool:
-    return "s3" in ((fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol)
+class Found(NamedTuple):
+    """An object of a listing: its bytes, and when it was last written, where the store tells."""
+
+    size: int
+    changed: datetime.datetime | None
 
 
-def _transfer(fs: Any) -> dict[str, int]:
-    return _TRANSFER if _is_s3(fs) else {}
-
-
-def _read_whole(fs: Any, path: str) -> bytes:
-    # One request: s3fs would ask for the size first, and fetch ranges that may be of different versions.
-    return bytes(fs.cat_file(path, **({"max_concurrency": 1} if _is_s3(fs) else {})))
+def _found_by(info: dict[str, Any]) -> Found:
+    moment = info.get("created") or info.get("mtime")
+    return Found(int(info["size"]), moment if isinstance(moment, datetime.datetime) else None)
 
 
 @dataclass(frozen=True)
@@ -148,23 +169,20 @@ class RemoteStore:
     @patient
     def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         fs, path = self._at(name)
-        if start == 0 and end is None:
-            return _read_whole(fs, path)
-        return bytes(fs.cat_file(path, start=start, end=end))
+        # In one request: s3fs would ask for the size first, and fetch ranges that may be of different versions.
+        once = {"max_concurrency": 1} if self.url.startswith(S3_SCHEMES) and end is None else {}
+        return bytes(fs.cat_file(path, start=start or None, end=end, **once))
 
-    @patient
     def read_ranges(self, ranges: list[tuple[str, int, int]]) -> list[bytes]:
-        fs, root = self._connect()
-        every = [(f"{root}/{name}", start, end) for name, start, end in ranges if end > start]
-        contents = plain_ranges(fs, every) if _is_s3(fs) else [None] * len(every)
-        full = [asked for asked, content in zip(every, contents, strict=True) if content is None]
-        answers = iter(fs.cat_ranges(*map(list, zip(*full, strict=True)), on_error="raise") if full else ())
-        read = iter([bytes(next(answers)) if content is None else content for content in contents])
-        return [next(read) if end > start else b"" for _, start, end in ranges]
+        def content(context: Context, name: str, start: int, end: int) -> bytes:
+            return context.run(self.read, name, start, end) if end > start else b""
+
+        contexts = [copy_context() for _ in ranges]
+        return list(REQUESTS.map(content, contexts, *zip(*ranges, strict=True)) if ranges else ())
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        fs, path = self._at(name)
-        length = int(ask(lambda: fs.info(path), self.url)["size"])
+        if (length := self.size(name)) is None:
+            raise FileNotFoundError(name)
         for start in range(0, length, _CHUNK):
             yield self.read(name, start, min(start + _CHUNK, length))
 
@@ -179,12 +197,12 @@ class RemoteStore:
     @patient
     def put(self, name: str, data: bytes, durable: bool = False) -> None:
         fs, path = self._at(name)
-        settled(lambda: fs.pipe_file(path, data, **_transfer(fs)))
+        settled(lambda: fs.pipe_file(path, data))
 
     @patient
     def put_file(self, name: str, local_path: Path, durable: bool = False) -> None:
         fs, path = self._at(name)
-        settled(lambda: fs.put_file(str(local_path), path, **_transfer(fs)))
+        settled(lambda: fs.put_file(str(local_path), path))
 
     def put_checked(self, name: str, chunks: Iterable[bytes], sha256: str, n_bytes: int) -> bool:
         with tempfile.TemporaryDirectory(prefix="microagg-") as folder:
@@ -197,18 +215,10 @@ class RemoteStore:
     @patient
     def create(self, name: str, data: bytes) -> bool:
         fs, path = self._at(name)
-        return self._conditional(lambda: fs.pipe_file(path, data, mode="create"))
-
-    def _conditional(self, request: Callable[[], object]) -> bool:
-        """Make a conditional request; False where it is refused (409, of a busy store, decides nothing)."""
         try:
-            settled(request)
+            settled(lambda: fs.pipe_file(path, data, mode="create"))
         except FileExistsError:
             return False
-        except OSError as error:
-            if service_code(error) in _PRECONDITION:
-                return False
-            raise
         return True
 
     @patient
@@ -222,51 +232,39 @@ class RemoteStore:
 
     @patient
     def delete_many(self, names: Sequence[str]) -> None:
-        if not names:
-            return
-        fs, root = self._connect()
-        if _is_s3(fs):
-            settled(lambda: Removal(fs, root, shown(self.url)).remove(names))
-            return
-
         def remove(name: str) -> None:
             with contextlib.suppress(FileNotFoundError):
-                settled(lambda: fs.rm_file(f"{root}/{name}"))
+                settled(lambda: self._remove(name))
 
         with ThreadPoolExecutor(_DELETES_AT_ONCE) as pool:
             list(pool.map(remove, names))
 
-    @patient
+    def _remove(self, name: str) -> None:
+        fs, path = self._at(name)
+        fs.rm_file(path)
+
     def delete_all(self, prefix: str) -> None:
-        fs, root = self._connect()
-        names = self.names(prefix)
-        if _is_s3(fs):
-            settled(lambda: Removal(fs, root, shown(self.url)).remove_below(prefix, names))
-        else:
-            self.delete_many(names)
+        self.delete_many(self.names(prefix))
 
     @patient
-    def _found(self, prefix: str) -> dict[str, Any]:
-        """List every object below a folder with what the store says of it, asked afresh."""
+    def _found(self, prefix: str) -> dict[str, Found]:
+        """List every object below a folder, asked afresh."""
         fs, path = self._at(prefix)
         fs.invalidate_cache(path)
         entries = if_there(lambda: fs.find(path, detail=True)) or {}
         files = {str(name): info for name, info in entries.items() if info["type"] == "file"}
         below = len(path) - len(prefix) if prefix else len(path) + 1
-        return {name[below:]: info for name, info in files.items() if name.startswith(f"{path}/")}
+        return {name[below:]: _found_by(info) for name, info in files.items() if name.startswith(f"{path}/")}
 
     def names(self, prefix: str, unfinished: bool = False) -> list[str]:
         return list(self._found(prefix))
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        return {name: int(info["size"]) for name, info in self._found(prefix).items()}
+        return {name: found.size for name, found in self._found(prefix).items()}
 
     def last_change(self, prefix: str) -> float | None:
-        moments = [
-            info.get("LastModified") or info.get("created") or info.get("mtime")
-            for info in self._found(prefix).values()
-        ]
-        return max((moment.timestamp() for moment in moments if isinstance(moment, datetime.datetime)), default=None)
+        moments = [found.changed for found in self._found(prefix).values()]
+        return max((moment.timestamp() for moment in moments if moment is not None), default=None)
 
     @patient
     def folders(self, prefix: str) -> list[str]:
@@ -277,25 +275,14 @@ class RemoteStore:
 
     @patient
     def versioned(self, name: str) -> tuple[bytes | None, str]:
-        """Read content (None: no such object) and what :meth:`put_if` needs to see that nobody changed it since.
+        """Read content (None: no such object) and what :meth:`put_if` needs to see that nobody changed it since."""
+        data = if_there(lambda: self.read(name))
+        return data, "" if data is None else hashlib.sha256(data).hexdigest()
 
-        The version is asked for first: should a rival write between the two requests, :meth:`put_if` refuses.
-        """
-        fs, path = self._at(name)
-        info = if_there(lambda: fs.info(path)) if _is_s3(fs) else {}
-        data = if_there(lambda: _read_whole(fs, path)) if info is not None else None
-        if info is None or data is None:
-            return None, ""
-        return data, str(info.get("ETag") or "") or hashlib.sha256(data).hexdigest()
-
-    @patient
     def put_if(self, name: str, data: bytes, version: str) -> bool:
         if not version:
             return self.create(name, data)
-        fs, path = self._at(name)
-        if _is_s3(fs):
-            return bool(if_there(lambda: self._conditional(lambda: fs.pipe_file(path, data, IfMatch=version))))
-        # No conditional replacement in this file system's interface: look once more, then write. A rival in
+        # No conditional replacement in a file system's interface: look once more, then write. A rival in
         # between is noticed by the caller, who looks again afterwards.
         if self.versioned(name)[1] != version:
             return False

@@ -7,6 +7,7 @@ CPU seconds are those of the task alone, however busy the machine is.
 from __future__ import annotations
 
 import datetime
+import math
 import os
 import time
 from collections import Counter
@@ -21,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from census import CONFIDENTIAL, QUASI_IDENTIFIERS, write_input, write_spec
+from obstore import Bytes
 from s3fs import S3FileSystem
 
 from microagg_core.blocks import packing
@@ -30,8 +32,9 @@ from microagg_core.data.tables import slices
 from microagg_core.data.tables.slices import frames_of, tables_of
 from microagg_core.release.publish import Upload
 from microagg_core.release.step import Receipt, Task
+from microagg_core.release.steps import scatter
 from microagg_core.spec.loading import load_spec
-from microagg_core.store import s3
+from microagg_core.store.buckets import BucketStore
 from microagg_core.store.objects import Store
 from microagg_flows.executors import InProcess
 from microagg_flows.pages import SWITCH
@@ -44,7 +47,7 @@ from microagg_flows.stages import STAGES, Stage, run_stage
 class Case:
     """A release to be recorded; with ``pieces`` its work is cut into so many partitions, however small they get.
 
-    ``file_bytes`` is what a released file aims at in memory.
+    ``file_bytes`` is what a released file aims at in memory; with ``regroups`` rows are sent in two rounds.
     """
 
     rows: int
@@ -55,6 +58,7 @@ class Case:
     pieces: int | None = None
     part_rows: int = 1_000_000
     file_bytes: int = FILE_BYTES
+    regroups: bool = False
 
 
 @dataclass(frozen=True)
@@ -147,7 +151,8 @@ class Recorder(InProcess):
         """Count streams, each of which is a frame; and what a bucket is asked for."""
         with ExitStack() as stack:
             stack.enter_context(patch.object(S3FileSystem, "_call_s3", _counted_calls(self.counts)))
-            stack.enter_context(patch.object(s3, "_range", _counted_ranges(self.counts)))
+            stack.enter_context(patch.object(BucketStore, "_call", _counted_requests(self.counts)))
+            stack.enter_context(patch.object(BucketStore, "_put", _counted_puts(self.counts)))
             stack.enter_context(patch.object(slices, "frames_of", self._written))
             stack.enter_context(patch.object(slices, "tables_of", self._read))
             yield
@@ -167,15 +172,25 @@ _COUNTED = (
 )  # fmt: skip
 
 
-def _counted_ranges(seen: Counter[str]) -> Callable[..., Any]:
-    original = s3._range
+def _counted_requests(seen: Counter[str]) -> Callable[..., Any]:
+    original = BucketStore._call
 
-    async def range_of(*what: Any) -> bytes | None:
-        data = await original(*what)
-        seen.update(asked=1, moved=len(data or b""))
-        return data
+    def call(self: BucketStore, *what: Any) -> Any:
+        answer = original(self, *what)
+        seen.update(asked=1, moved=len(answer) if isinstance(answer, Bytes) else 0)
+        return answer
 
-    return range_of
+    return call
+
+
+def _counted_puts(seen: Counter[str]) -> Callable[..., Any]:
+    original = BucketStore._put
+
+    def put(self: BucketStore, name: str, data: Any, **how: Any) -> None:
+        original(self, name, data, **how)
+        seen.update(moved=len(data) if isinstance(data, bytes) else 0)
+
+    return put
 
 
 def _counted_calls(seen: Counter[str]) -> Callable[..., Any]:
@@ -214,6 +229,7 @@ def record(case: Case, folder: Path, store: str | None = None, options: dict[str
     with (
         patch.object(InputFormat, "part_bytes", 1),
         patch.multiple(packing, FILE_BYTES=case.file_bytes, **pieces),
+        patch.object(scatter, "REGROUPED_SLICES", 1 if case.regroups else math.inf),
         patch.dict(os.environ, {SWITCH: "off"}),
         workers.counting(),
     ):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiobotocore.client import AioBaseClient
+from botocore.client import BaseClient
 
 from inputs.people import people
 from microagg_core.errors import StorageError, TransientStorageError
@@ -48,13 +48,13 @@ def test_versions_go_with_objects_and_folders(server: S3Server) -> None:
 def test_versions_of_many_objects_go_with_them(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """In batches and pages as small as a bucket of a few objects needs."""
     monkeypatch.setattr(s3, "AT_ONCE", 7)
-    list_versions = AioBaseClient._make_api_call
+    list_versions = BaseClient._make_api_call
 
-    async def in_small_pages(client: Any, operation: str, parameters: dict[str, Any]) -> Any:
+    def in_small_pages(client: Any, operation: str, parameters: dict[str, Any]) -> Any:
         pages = {"MaxKeys": 10} if operation == "ListObjectVersions" else {}
-        return await list_versions(client, operation, {**parameters, **pages})
+        return list_versions(client, operation, {**parameters, **pages})
 
-    monkeypatch.setattr(AioBaseClient, "_make_api_call", in_small_pages)
+    monkeypatch.setattr(BaseClient, "_make_api_call", in_small_pages)
     place = server.new_bucket("Enabled")
     store = _below(place)
     names = [f"a/{i:04d}" for i in range(25)]

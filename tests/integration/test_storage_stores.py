@@ -54,6 +54,20 @@ def test_reading_what_was_written(store: Store) -> None:
         store.open("a/three")
 
 
+def test_ranges_of_objects_of_any_name(store: Store) -> None:
+    names = ("plain", "a folder/ü & 100% + =?#.bin", "~other_-.")
+    contents = {name: os.urandom(20_000) for name in names}
+    for name, data in contents.items():
+        store.put(name, data)
+    ranges = [(name, start, end) for name in names for start, end in ((0, 1), (3, 4_000), (7, 7), (9_000, 20_000))] * 10
+    assert store.read_ranges(ranges) == [contents[name][start:end] for name, start, end in ranges]
+    assert store.list() == sorted(names)
+    with pytest.raises(StorageError, match="it does not exist"):
+        store.read_ranges([*ranges, ("missing", 0, 9)])
+    store.delete_many(names)
+    assert store.list() == []
+
+
 def test_an_input_that_is_not_there_is_another_trouble_than_a_bucket_that_is_not(store: Store) -> None:
     store.put("a/one.csv", b"x\n")
     options = dict(store.storage_options)
@@ -325,6 +339,29 @@ def test_an_interrupted_write_is_over_when_the_interrupt_arrives(moto_server: Fa
 
 
 @pytest.mark.server
+def test_an_interrupt_ends_the_wait_for_a_read(moto_server: FaultyServer) -> None:
+    place, is_over, left = moto_server.new_bucket(), threading.Event(), [""]
+    store = Store(place.url, place.storage_options)
+    store.put("x", b"content")
+
+    def stuck(environ: Environ, forward: Callable[[], Answer]) -> Answer:
+        if left:
+            left.pop()
+            os.kill(os.getpid(), signal.SIGINT)
+        is_over.wait(30)
+        return forward()
+
+    moto_server.fault = stuck
+    began = time.monotonic()
+    for request in (lambda: store.read("x"), lambda: store.read_ranges([("x", 0, 1)] * 9), store.list):
+        left[:] = ["once"]
+        with pytest.raises(KeyboardInterrupt):
+            request()
+    is_over.set()
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.server
 def test_a_busy_store_is_asked_again_by_every_request(moto_server: FaultyServer) -> None:
     place, left = moto_server.new_bucket(), [0]
     store = Store(place.url, place.storage_options)
@@ -336,16 +373,25 @@ def test_a_busy_store_is_asked_again_by_every_request(moto_server: FaultyServer)
     moto_server.fault = busy
 
     def asked(request: Callable[[], object]) -> object:
-        left[0] = 3  # botocore itself asks twice
+        left[0] = 3
         answer = request()
         assert left[0] < 0
         return answer
 
     assert asked(lambda: store.create("a/x", b"first")) is True
     assert asked(lambda: list(store.chunks("a/x"))) == [b"first"]
+    assert asked(lambda: store.read_ranges([("a/x", 0, 2)] * 9)) == [b"fi"] * 9
+    _, version = store.versioned("a/x")
+    assert asked(lambda: store.put_if("a/x", b"other", version)) is True
+    assert asked(lambda: store.put_if("a/x", b"first", version)) is False
+    asked(lambda: store.put("a/x", b"first"))
+    assert asked(lambda: store.size("a/x")) == 5 and asked(lambda: store.folders()) == ["a"]
+    assert asked(lambda: len(input_files(f"{store.url}/a/*", dict(store.storage_options)))) == 1
     assert asked(lambda: store.open("a/x").read()) == b"first"
     assert asked(lambda: store.list("a")) == ["a/x"]
     asked(lambda: store.delete("a/x"))
+    store.put("a/x", b"first")
+    asked(lambda: store.delete_all("a"))
     assert store.list() == []
 
 

@@ -101,6 +101,9 @@ def test_unknown_kinds_of_urls_and_options() -> None:
     with pytest.raises(SpecError, match="does not know one of its storage options") as caught:
         Store("s3://bucket", {"canary_option": 1}).read("y")
     assert "canary" not in caught.value.message
+    for url in ("s3://bucket//a", "gs://bucket/a//b", "az://container/a/../b"):
+        with pytest.raises(SpecError, match="between two slashes stands no name"):
+            Store(url).read("y")
 
 
 def test_a_missing_package_is_named() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from microagg_core.errors import ClusterError
-from microagg_flows.clusters.watch import IDLE_SECONDS, Standstill, Watch, WorkerState
+from microagg_flows.clusters.watch import GIVEN_UP_SECONDS, IDLE_SECONDS, Standstill, Watch, WorkerState
 
 MIB = 2**20
 
@@ -73,6 +73,20 @@ def test_a_worker_that_is_not_heard_of_computes_nothing() -> None:
         clock.now += 2.0
         why = watch.look([worker(executing=1, last_seen=7.0)])
     assert why is Standstill.SILENT_WORKERS
+
+
+def test_workers_that_are_suspended_while_others_wait_are_waited_for_until_dask_gives_their_work_away() -> None:
+    clock = Clock()
+    watch = Watch(30.0, 0.8, clock)
+    while clock.now < GIVEN_UP_SECONDS:
+        clock.now += 2.0
+        why = watch.look([worker(last_seen=clock.now), worker(address="tcp://w:2", last_seen=7.0)])
+        if why is not None:
+            watch.refuse_to_wait(why, "anonymize")
+    assert why is Standstill.SILENT_HOLDERS
+    clock.now += 4.0
+    with pytest.raises(ClusterError, match="workers that may hold it are not heard of; finished work is kept"):
+        watch.refuse_to_wait(why, "anonymize")
 
 
 def test_time_in_which_this_process_was_stopped_does_not_count() -> None:

@@ -22,6 +22,9 @@ IDLE_SECONDS = 60.0
 _LONGEST_GAP = 30.0
 #: A worker says something every second or so; one that is silent for longer computes nothing that would count.
 _SILENT_SECONDS = 20.0
+#: Dask gives a worker's tasks to others when it was silent for 300 s, unless told otherwise: until then who lacks some
+#: of its workers waits, and for a minute more.
+GIVEN_UP_SECONDS = 360.0
 _MIB = 2**20
 
 
@@ -60,6 +63,10 @@ class Standstill(Enum):
     )
     NO_WORKERS = "there is no worker", "start workers, and start the release again"
     SILENT_WORKERS = "no worker is heard of", "see to the workers and their network, and start the release again"
+    SILENT_HOLDERS = (
+        "workers that may hold it are not heard of",
+        "see to those workers and their network, and start the release again",
+    )
     PAUSED = "every worker is paused by Dask for its memory", "give each worker more memory or fewer threads"
     IDLE = "the workers do nothing", "start the release again, with fresh workers"
 
@@ -103,7 +110,9 @@ class Watch:
             return Standstill.SILENT_WORKERS
         if any(worker.executing for worker in heard):
             return None
-        return Standstill.PAUSED if all(worker.paused for worker in heard) else Standstill.IDLE
+        if all(worker.paused for worker in heard):
+            return Standstill.PAUSED
+        return Standstill.SILENT_HOLDERS if len(heard) < len(workers) else Standstill.IDLE
 
     def _heard_of(self, workers: list[WorkerState], now: float) -> list[WorkerState]:
         """Filter workers heard of lately, by this process' clock: clocks of other machines may be wrong."""
@@ -127,7 +136,8 @@ class Watch:
     def refuse_to_wait(self, why: Standstill, what: str, news: str = "", cure: str = "") -> None:
         """Stop where the work has stood still for too long; ``news`` and ``cure`` are of workers that do not come."""
         waited = self._clock() - self._since
-        if waited < (self._no_workers if why is Standstill.NO_WORKERS else IDLE_SECONDS):
+        patience = {Standstill.NO_WORKERS: self._no_workers, Standstill.SILENT_HOLDERS: GIVEN_UP_SECONDS}
+        if waited < patience.get(why, IDLE_SECONDS):
             return
         cause, usual_cure = why.value
         start = f"{what}: nothing was finished for {waited:.0f} s, because {cause}"

@@ -59,11 +59,16 @@ def refine_near(records: Records, given: Ints, k: int, effort: str, seed: int) -
 def _annealed(records: Records, start: Ints, k: int, effort: str, seed: int) -> Ints:
     n, p = records.points.shape
     annealing = Annealing(records.points, records.near(neighbour_count(n, k)), k, seed)
-    hottest = _HOTTEST if effort != "fast" else _HOTTEST_FAST[k > LARGE_K]
+    sweeps = annealing_sweeps(effort, n, p, k, p - records.points.n_numbers)
+    hottest, *way = way_of(effort, k)
     hottest *= COOLER if starts_from_slabs(n, p, k) else 1.0
-    codes = p - records.points.n_numbers
-    way = (annealing_sweeps(effort, n, p, k, codes), hottest, _POWER, downhill_sweeps(effort, k))
-    return annealing.run(cut_large(records.points, start, k), *way)
+    return annealing.run(cut_large(records.points, start, k), sweeps, hottest, *way)
+
+
+def way_of(effort: str, k: int) -> tuple[float, int, int]:
+    """Say how hot an annealing begins, with which power it cools, and how often it then goes downhill."""
+    hottest = _HOTTEST if effort != "fast" else _HOTTEST_FAST[k > LARGE_K]
+    return hottest, _POWER, downhill_sweeps(effort, k)
 
 
 def are_alike(X: AnyPoints, labels: Ints) -> bool:
