@@ -215,7 +215,7 @@ def starts_from_slabs(n: int, p: int, k: int) -> bool:
     >>> [starts_from_slabs(n, 10, 5) for n in (10_000, 20_000)], [starts_from_slabs(5000, p, 5) for p in (16, 20)]
     ([False, True], [False, True])
     """
-    return mdav_seconds(n, p, k) > _SLOW * n
+    return n > 32 * _LEAVES and mdav_seconds(n, p, k) > _SLOW * n
 
 
 def bytes_of_tree(n: int, p: int) -> int:
