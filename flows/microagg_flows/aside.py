@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from microagg_core.compare.choice import ReleaseComparison
-from microagg_core.compare.drawing import only_asked
+from microagg_core.compare.drawing import PAGE_ROWS, only_asked
 from microagg_core.compare.grid import Grid, Setting
 from microagg_core.compare.trial import Trial
 from microagg_core.compiling import compile_parts
@@ -39,7 +39,7 @@ from microagg_flows.progress import Progress, awaited
 from microagg_flows.release import Release, new_release
 from microagg_flows.releasing import Order, Settled, now
 from microagg_flows.stages import run_until
-from microagg_flows.trials import LeftOut, drawn_blocks, expect_release, try_blocks
+from microagg_flows.trials import LeftOut, drawn_blocks, expect_release, full_budget, try_blocks
 
 
 @contextmanager
@@ -105,7 +105,10 @@ def _grid_tried(release: Release, spec: ReleaseSpec, grid: Grid) -> tuple[tuple[
             parts = [part for setting in settings for part in setting.parts(True, spec.protect is not None)]
             compile_parts(tuple(dict.fromkeys(parts)), say=release.progress.say)
         with awaited(release.progress, "what is to be compared"):
-            made, without = try_blocks(release, drawn_blocks(release, keys, settings, grid.budget()))
+            drawn = drawn_blocks(release, keys, settings, grid.budget())
+            share = min(1.0, grid.records / release.planned.survey.arrivals)
+            release.workers.expect(sum(share * len(trial.seeds) * trial.model_seconds for trial in drawn.trials))
+            made, without = try_blocks(release, drawn)
     except Exception as error:
         raise sanitized(error, "comparing") from None
     return made, (*left_out, *without)
@@ -183,7 +186,7 @@ def _measure_lacking(spec: ReleaseSpec, manifest: Manifest, inputs: ReportInputs
         if "portrait" in lacking:
             write_portrait(work, manifest, release.measured.portrait)
         if "expected" in lacking:
-            keep_document(work, manifest, EXPECTED, expect_release(release, for_page=True).document())
+            keep_document(work, manifest, EXPECTED, expect_release(release, full_budget(PAGE_ROWS, spec.k)).document())
 
 
 def page_of_draft(order: Order, progress: Progress) -> bytes:
@@ -196,7 +199,7 @@ def page_of_draft(order: Order, progress: Progress) -> bytes:
         manifest, work, origin = _as_if_published(release), release.work, release.origin
         if origin is None:
             raise RuntimeError("the survey stage has not run")
-        keep_document(work, manifest, EXPECTED, expect_release(release, for_page=True).document())
+        keep_document(work, manifest, EXPECTED, expect_release(release, full_budget(PAGE_ROWS, spec.k)).document())
         keep_document(work, manifest, RUN, run_document(release))
         plan = to_plain(release.plan_report)
         write_audit(work, manifest, origin=origin, plan=plan, measured=release.measured, checks=release.checks)

@@ -8,7 +8,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextvars import copy_context
 from typing import Protocol, TypeVar
 
 from microagg_core.group.headway import listening
@@ -32,6 +33,9 @@ class Executor(Protocol):
 
     def memory_per_task(self) -> int | None:
         """Bytes that a task can count on for its rows; None where nobody sets a limit."""
+
+    def expect(self, cpu_seconds: float) -> str:
+        """Note what the release is planned to take; return who does it, in words."""
 
 
 class InProcess:
@@ -57,6 +61,49 @@ class InProcess:
     def memory_per_task(self) -> int | None:
         return None
 
+    def expect(self, cpu_seconds: float) -> str:
+        return "in this process"
+
+
+class InThreads(InProcess):
+    """Do as many tasks at a time as there are cores: what takes long in a task leaves Python to other threads."""
+
+    def map(self, function: Callable[[Item], Result], items: Sequence[Item], what: str) -> list[Result]:
+        threads = ThreadPoolExecutor(min(usable_cores(), len(items)) or 1, "tasks")
+        with shown(self.progress, what, len(items)) as progress, listening(progress.tell):
+            try:
+                # Who listens is known to the context of this thread.
+                futures = [threads.submit(copy_context().run, function, item) for item in items]
+                for future in as_completed(futures):
+                    future.result()
+                    progress.advance()
+            finally:
+                threads.shutdown(cancel_futures=True)
+        return [future.result() for future in futures]
+
+
+class AloneAtFirst:
+    """Do tasks in this process until many CPU seconds are planned; then have workers do them, which start then."""
+
+    def __init__(self, progress: Progress, most_seconds: float, start: Callable[[], Executor] | None) -> None:
+        """``start`` starts the workers; None: what is planned is not done."""
+        self.progress = progress
+        self._most_seconds, self._start = most_seconds, start
+        self._inner: Executor = InThreads(progress)
+
+    def map(self, function: Callable[[Item], Result], items: Sequence[Item], what: str) -> list[Result]:
+        return self._inner.map(function, items, what)
+
+    def memory_per_task(self) -> int | None:
+        return self._inner.memory_per_task()
+
+    def expect(self, cpu_seconds: float) -> str:
+        if cpu_seconds > self._most_seconds and isinstance(self._inner, InThreads):
+            if self._start is None:
+                return "by workers that a run starts"
+            self._inner = self._start()
+        return self._inner.expect(cpu_seconds)
+
 
 class OnceCompiled:
     """Wait, before the first task, until the kernels that workers on this machine need are compiled.
@@ -76,3 +123,6 @@ class OnceCompiled:
 
     def memory_per_task(self) -> int | None:
         return self._inner.memory_per_task()
+
+    def expect(self, cpu_seconds: float) -> str:
+        return self._inner.expect(cpu_seconds)

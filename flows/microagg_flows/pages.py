@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from typing import Any
 
+from microagg_core.compare.grid import Budget
 from microagg_core.errors import MicroaggError, sanitized
 from microagg_core.pages.operator.inputs import EXPECTED, RUN, read_inputs
 from microagg_core.plain import to_plain
@@ -17,12 +18,10 @@ from microagg_core.store.layout import AuditLayout
 from microagg_core.store.objects import Store
 from microagg_core.store.urls import shown
 from microagg_flows.release import Release
-from microagg_flows.trials import draw_neighbours, expect_release
+from microagg_flows.trials import draw_neighbours, expect_release, quick_budget
 
 #: A variable of the environment: with "off" a run makes no page, but keeps what it is made of, a look ahead apart.
 SWITCH = "MICROAGG_REPORT"
-#: Up to so many records a run looks ahead; of more this waits until it is asked for.
-MOST_RECORDS = 3_000_000
 
 
 def write_page(release: Release) -> list[str]:
@@ -55,11 +54,11 @@ def draw_for_page(release: Release) -> None:
         or release.spec.several is not None
         or release.has(MARKS)
         or release.rebuilding
-        or not _looks_ahead(release)
+        or (budget := _budget(release)) is None
     ):
         return
     with suppress(MicroaggError):  # the page will say it
-        drawn = draw_neighbours(release, for_page=True)
+        drawn = draw_neighbours(release, budget)
         know_drafts(release, drawn[0].drafts, drawn[0].routes)
         release.drawn = drawn
 
@@ -68,9 +67,9 @@ def _is_off() -> bool:
     return os.environ.get(SWITCH, "").lower() == "off"
 
 
-def _looks_ahead(release: Release) -> bool:
-    """Tell whether other k are tried now; others do the tasks of a release that is made step by step."""
-    return not release.running.goes_on and release.planned.survey.rows <= MOST_RECORDS
+def _budget(release: Release) -> Budget | None:
+    """Find what may be spent on other k now; None: nothing, as others do the tasks of a release made step by step."""
+    return None if release.running.goes_on else quick_budget(release)
 
 
 def page_name(manifest: Manifest) -> str:
@@ -86,8 +85,9 @@ def put_page(work: Store, manifest: Manifest) -> None:
 
 def keep_look_ahead(release: Release, manifest: Manifest, work: Store) -> None:
     """Keep what is expected of other k, where it is not kept yet and can be told now."""
-    if read_document(work, manifest, EXPECTED) is None and _looks_ahead(release):
-        keep_document(work, manifest, EXPECTED, expect_release(release, for_page=True).document())
+    budget = _budget(release)
+    if read_document(work, manifest, EXPECTED) is None and budget is not None:
+        keep_document(work, manifest, EXPECTED, expect_release(release, budget).document())
 
 
 def run_document(release: Release) -> dict[str, Any]:

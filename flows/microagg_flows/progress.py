@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from microagg_core.group.headway import Headway
 from microagg_core.pages.words import duration
+
+if TYPE_CHECKING:
+    from microagg_core.group.headway import Headway
 
 _LINE_EVERY_SECONDS = 10.0
 #: After so long without a line, one says what the wait is for.
@@ -99,6 +101,7 @@ class LongBlocks:
 def headway_in_words(headway: Headway, with_loss: bool = True) -> str:
     """Say in a line how far a block is.
 
+    >>> from microagg_core.group.headway import Headway
     >>> headway_in_words(Headway("annealing", 42.0, 1200, 0.613, 3.14159, 7))
     'block 7 of 1,200 records: annealing, 42 s, 61 %, the best groups so far lose 3.14 %'
     >>> headway_in_words(Headway("annealing", 42.0, 1200, 0.613, 3.14159, 7), with_loss=False)

@@ -136,9 +136,9 @@ def _replay(spec: ReleaseSpec, published: _PublishedNight, inputs: Mapping[str, 
     except BaseException:  # these rows are never published, and nobody would look for them
         with suppress(MicroaggError), impatient():
             if release.key:
-                release.work.delete_all(release.layout.folder)
+                release.run.remove()
         raise
-    release.work.delete_all(release.layout.folder)
+    release.run.remove()
 
 
 def _spec_of_night(spec: ReleaseSpec, published: _PublishedNight, inputs: Mapping[str, str]) -> ReleaseSpec:

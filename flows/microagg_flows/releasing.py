@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from microagg_core.compare.drawing import MOST_ROWS
 from microagg_core.errors import DataError, MicroaggError, SpecError, TransientStorageError
 from microagg_core.pages.comparison_report import Expectation
 from microagg_core.pages.plan_report import PlanReport
@@ -22,7 +23,7 @@ from microagg_flows.executors import Executor
 from microagg_flows.record import RunRecord, StageRunner
 from microagg_flows.release import Release, new_release
 from microagg_flows.stages import run_stage, run_until
-from microagg_flows.trials import expect_release
+from microagg_flows.trials import expect_release, full_budget
 
 
 @dataclass(frozen=True)
@@ -94,18 +95,19 @@ class PlannedRelease:
     refusal: MicroaggError | None
 
 
-def plan_release(order: Order, record: RunRecord, expecting: bool = True) -> PlannedRelease:
-    """Survey and plan only, and look ahead where that is wanted and the plan not refused."""
+def plan_release(order: Order, record: RunRecord, expecting: bool | None = None) -> PlannedRelease:
+    """Survey and plan only, and look ahead where that is wanted, or costs little, and the plan is not refused."""
     tonight = Settled.of(order, now())
     record.begin(tonight.spec, tonight.id)
-    with executor_for(tonight.spec, record.progress) as workers:
+    with executor_for(tonight.spec, record.progress, plans_only=True) as workers:
         release = tonight.release(workers)
         release.ignore_published = True
         expectation = None
         try:
             run_until("plan", release, record.following(run_stage))
-            if expecting:
-                expectation = expect_release(release)
+            if expecting is not False:
+                budget = full_budget(MOST_ROWS, tonight.spec.k) if expecting else None
+                expectation = expect_release(release, budget)
         except MicroaggError as error:
             if release.plan_report is None:
                 raise

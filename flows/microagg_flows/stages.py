@@ -19,6 +19,7 @@ from microagg_core.data.formats.writing import released_format
 from microagg_core.errors import ClusterError, DamagedWorkError, StorageError, TransientStorageError, sanitized
 from microagg_core.inspect.gate import refuse_failed
 from microagg_core.pages.plan_report import report_plan
+from microagg_core.pages.words import duration
 from microagg_core.plain import to_plain
 from microagg_core.release.audit import Origin, find_published, write_audit
 from microagg_core.release.cleaning import clean_due
@@ -48,7 +49,14 @@ from microagg_core.release.steps.checking import (
 from microagg_core.release.steps.demands import DISTRIBUTIONS
 from microagg_core.release.steps.keys import KEYS, MERGE_KEYS, counted_keys
 from microagg_core.release.steps.measuring import measure_release
-from microagg_core.release.steps.scatter import MEASURE_SCALE, SCATTER, refuse_lost
+from microagg_core.release.steps.scatter import (
+    MEASURE_SCALE,
+    REGROUP,
+    SCATTER,
+    SCATTERED,
+    needs_regrouping,
+    refuse_lost,
+)
 from microagg_core.release.steps.survey import SURVEY_PARTS, combine_survey
 from microagg_core.release.steps.units import (
     REPEATED,
@@ -160,10 +168,11 @@ def plan(release: Release) -> str:
     release.planned = Planned(context, surveyed, file)
     release.counts |= {"partition": file.outline.n_partitions, "file": file.outline.n_files}
     report = report_plan(release.planned, made)
-    release.plan_report = dataclasses.replace(report, night=nights.plan_of_night(release, made))
+    report = release.plan_report = dataclasses.replace(report, night=nights.plan_of_night(release, made))
     refuse_unwise(spec, surveyed)
+    report = release.plan_report = dataclasses.replace(report, workers=release.workers.expect(report.cpu_seconds))
     _refuse_too_little_memory(release, report.task_bytes)
-    return release.plan_report.sentence()
+    return f"{report.sentence()}; about {duration(report.cpu_seconds)} of CPU, {report.workers}"
 
 
 def _refuse_wide(release: Release, n_columns: int, batch_rows: int) -> None:
@@ -192,6 +201,9 @@ def scatter(release: Release) -> str:
     draw_for_page(release)
     scattered = release.do(SCATTER)
     refuse_lost(planned.survey.arrivals - planned.outline.withheld_rows, scattered)
+    if needs_regrouping(scattered):
+        release.do(REGROUP)
+        release.drop_slices(SCATTER, SCATTERED)
     noted = notes_of_input(release.written(EXPECTED))
     release.know(MEASURE_SCALE, moments_of_released(noted, len(planned.context.kinds)))
     release.know(DISTRIBUTIONS, distributions_of(planned, noted))
@@ -224,6 +236,7 @@ def validate(release: Release) -> str:
 def measure(release: Release) -> str:
     """Combine losses and risks from the blocks."""
     release.drop_slices(SCATTER)
+    release.drop_slices(REGROUP)
     written, carried = release.written(*ANONYMIZE.writes), nights.carried_files(release)
     came = release.known(MEASURE_SCALE)
     release.measured = measure_release(release.planned, written, release.inspected, came, carried)
@@ -315,7 +328,7 @@ def _left_rows(release: Release) -> list[str]:
     """Remove the run's staged rows; where that fails, what to do about it."""
     release.running.end()
     try:
-        release.work.delete_all(release.layout.folder)
+        release.run.remove()
     except StorageError as error:
         return [f"staged rows are left in the work area: {error.message}; then remove them with microagg clean --all"]
     return []

@@ -116,6 +116,9 @@ class HandingOut(InProcess):
         super().__init__(progress)
         self._run = run
 
+    def expect(self, cpu_seconds: float) -> str:
+        return "task by task"
+
     def map(self, function: Callable[[Item], Result], items: Sequence[Item], what: str) -> list[Result]:
         """Find the receipts of tasks; of other items, what the function returns.
 

@@ -276,6 +276,7 @@ def _ordered(
 def _hashes_without_collision(blocking: list[pa.Array], pattern: UInt64s) -> tuple[int, UInt64s]:
     for seed in range(100):
         hashes = hash_keys(blocking, pattern, seed)
-        if len(np.unique(hashes)) == len(hashes):
+        ordered = np.sort(hashes)  # 30 ms for 3 million; np.unique takes 1 s
+        if (ordered[1:] != ordered[:-1]).all():
             return seed, hashes
     raise InternalError("a bug: blocking keys collide under every hash seed; please report it")

@@ -13,7 +13,6 @@ from itertools import permutations
 from math import factorial, sqrt
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.group.metrics.losses import sse_of_labels
@@ -178,6 +177,8 @@ def _most_alike(likeness: Floats) -> Ints:
     """Assign the rows of each unit to positions so that likeness adds up to the most; the first of equal orders."""
     size = likeness.shape[1]
     if factorial(size) > _MOST_ORDERS:
+        from scipy.optimize import linear_sum_assignment  # a sixth of a second at every start, and rarely needed
+
         return np.array([linear_sum_assignment(of_unit, maximize=True)[1] for of_unit in likeness], dtype=np.int64)
     orders = np.array(list(permutations(range(size))))
     totals = np.zeros((len(likeness), len(orders)))

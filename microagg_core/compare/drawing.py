@@ -37,10 +37,10 @@ from microagg_core.release.steps.survey import Survey
 from microagg_core.release.wiring import StepsDone
 from microagg_core.spec.release import ReleaseSpec
 
-#: Records that a plan groups for one k: enough blocks for a loss that is off by some percent. Smaller inputs are whole.
+#: Records that a plan groups for one k where it is asked to: enough blocks for a loss that is off by some percent.
+#: Smaller inputs are whole.
 MOST_ROWS = 60_000
-#: Records that the operator's page groups for one k, after every release: a third of the plan's take a third of its CPU
-#: time.
+#: Records that the operator's page groups for one k, and a plan that was not asked to.
 PAGE_ROWS = 20_000
 #: CPU seconds that grouping them for all k takes on one core, by the algorithm's own model.
 SECONDS = 10.0

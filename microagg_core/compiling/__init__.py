@@ -42,6 +42,8 @@ _LINKS = "links"
 _BOUND, _ANNEALING, _FACTOR, _OPTIMUM, _PRICES = "bound", "annealing", "factor", "optimum", "prices"
 #: What protection beyond k needs.
 PROTECTION = "protection"
+#: MDAV, bound and annealing of many small blocks at once.
+_SMALL_BLOCKS = "small blocks"
 _FACTOR_K, _PRICES_K = (2,), (3, 4, 5)
 
 
@@ -49,11 +51,13 @@ def needed_parts(algorithm: str, effort: str | float, k: int | None = None) -> t
     """List the parts that a release by this algorithm and effort of refinement runs through, for one k or for any.
 
     >>> needed_parts("mdav", "fast", 5)
-    ('tables', 'mdav', 'bound', 'links', 'annealing')
+    ('tables', 'mdav', 'bound', 'links', 'small blocks', 'annealing')
     >>> needed_parts("mdav", "off", 2)
-    ('tables', 'mdav', 'bound', 'links', 'factor')
+    ('tables', 'mdav', 'bound', 'links', 'small blocks', 'factor')
     """
     parts = [TABLES, *_algorithms_run(algorithm, k), _BOUND, _LINKS]
+    if algorithm == "mdav" and effort in ("off", "fast"):
+        parts.append(_SMALL_BLOCKS)
     searches = algorithm == "search" or not isinstance(effort, str)
     if effort != "off" or algorithm in ("search", "best"):
         parts.append(_ANNEALING)
@@ -70,7 +74,7 @@ def grouping_parts(algorithm: str, effort: str | float, k: int) -> tuple[str, ..
     """List those of the parts without which groups would be others; proofs are left out.
 
     >>> grouping_parts("mdav", "fast", 2)
-    ('tables', 'mdav', 'bound', 'links', 'annealing')
+    ('tables', 'mdav', 'bound', 'links', 'small blocks', 'annealing')
     """
     proofs = {_PRICES} if effort == "thorough" or algorithms()[algorithm].certified else {_PRICES, _FACTOR}
     return tuple(part for part in needed_parts(algorithm, effort, k) if part not in proofs)

@@ -78,6 +78,14 @@ def _anneal() -> None:
     annealing.run(np.arange(_FEW) // 2, 1, 1.0, 1, 2)
 
 
+def _make_small_blocks() -> None:
+    from microagg_core.group.points import Points
+    from microagg_core.group.refine.small_blocks import group_small_blocks
+
+    points = Points.of(_records(_FEW, 2))
+    group_small_blocks(points, points, np.array([0, 4, _FEW]), 3, "fast", np.ones(2, dtype=np.uint64))
+
+
 def _prove_factor() -> None:
     from microagg_core.group.refine.bounds import factor_bound
 
@@ -113,6 +121,7 @@ _PROBLEMS: dict[str, Callable[[], None]] = {
     "bound": _bound_and_measure,
     "links": _link,
     "annealing": _anneal,
+    "small blocks": _make_small_blocks,
     "factor": _prove_factor,
     "optimum": _prove_optimum,
     "prices": _prove_prices,

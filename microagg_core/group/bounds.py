@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from microagg_core.arrays import Floats, Ints
 from microagg_core.group.labels import exponent_of
 from microagg_core.group.points import Points
 
@@ -57,11 +58,16 @@ def rounded_down(value: float, p: int) -> float:
 
 def in_units_of(points: Points, bound: Bound) -> Bound:
     """Convert a bound for a scaled copy of the points to one for them; never rounded up."""
+    return Bound(
+        float(floats_in_units(np.array([bound.sse]), np.array([exponent_of(points)]))[0]), bound.kind, bound.facts
+    )
+
+
+def floats_in_units(sse: Floats, exponents: Ints) -> Floats:
+    """Divide bounds for what was multiplied by powers of two."""
     with np.errstate(over="ignore", under="ignore"):
-        sse = float(np.ldexp(bound.sse, -2 * exponent_of(points)))
-    if sse < sys.float_info.min:
-        sse = 0.0
-    return Bound(min(sse, sys.float_info.max), bound.kind, bound.facts)
+        sse = np.ldexp(sse, -2 * exponents)
+    return np.asarray(np.where(sse < sys.float_info.min, 0.0, np.minimum(sse, sys.float_info.max)))
 
 
 @dataclass(frozen=True)

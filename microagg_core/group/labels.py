@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from microagg_core.arrays import Ints
+from microagg_core.arrays import Floats, Ints
 from microagg_core.errors import DataError, InternalError
 from microagg_core.group.points import AnyPoints, Points
 from microagg_core.kernels.values import Values
@@ -25,8 +25,12 @@ def exponent_of(points: Points) -> int:
     if not points.are_numbers:
         numbers = X[:, ~points.is_code]
         least, most = numbers.min(initial=0.0), max(numbers.max(initial=0.0), math.sqrt(points.costs.max()))
-    largest = max(most, -least)
-    return _EXPONENT - int(np.frexp(largest)[1]) if largest > 0 else 0
+    return int(exponents_for(np.array([max(most, -least)]))[0])
+
+
+def exponents_for(largest: Floats) -> Ints:
+    """Return the powers of two by which values are multiplied whose largest magnitudes these are."""
+    return np.asarray(np.where(largest > 0, _EXPONENT - np.frexp(largest)[1], 0))
 
 
 def private_copy(X: AnyPoints) -> Values:

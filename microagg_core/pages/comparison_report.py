@@ -292,6 +292,11 @@ class Expectation:
     def asked(self) -> Expected | None:
         return next((one for one in self.expected if one.k == self.k), None)
 
+    @property
+    def is_left_out(self) -> bool:
+        """Tell whether one reason says why there is nothing."""
+        return not self.expected and len(self.left_out) == 1
+
     def document(self) -> dict[str, Any]:
         return {"private": "risk, for the operator alone", **to_plain(self), "in_words": self.in_words()}
 
@@ -302,7 +307,7 @@ class Expectation:
         """Say from what the figures are."""
         one = self.asked
         if one is None:
-            return "nothing can be expected before the release is made"
+            return self.left_out[0] if self.is_left_out else "nothing can be expected before the release is made"
         if one.is_whole:
             return f"expected from all {one.drawn_records:,} records; for you alone"
         return (
@@ -371,7 +376,8 @@ class Expectation:
             yield from (f"k={one.k} would be refused: {words}" for words in one.broken)
         if self.asked is not None and not self.asked.is_whole:
             yield "of some blocks: the release will differ; links are at most these, as only neighbours in them count"
-        yield from (f"left out: {reason}" for reason in self.left_out)
+        if not self.is_left_out:
+            yield from (f"left out: {reason}" for reason in self.left_out)
 
 
 def _with_error(one: Expected) -> str:

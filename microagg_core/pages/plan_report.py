@@ -21,6 +21,7 @@ from microagg_core.release.pages.words import TEXT_TYPES
 from microagg_core.release.planned import Planned
 from microagg_core.release.planning import codes_questions, most_rows, task_bytes
 from microagg_core.release.sizing.forecast import Forecast
+from microagg_core.release.sizing.tasks import planned_seconds
 from microagg_core.release.steps.survey import Dominated
 from microagg_core.spec.release import ReleaseSpec
 
@@ -159,6 +160,9 @@ class PlanReport:
     blanked: dict[str, tuple[int, int]] = field(default_factory=dict)
     #: Where units have several rows.
     units: UnitCounts | None = None
+    #: CPU seconds that a run is planned to take in all, and who does its tasks.
+    cpu_seconds: float = 0.0
+    workers: str = ""
 
     def sentence(self) -> str:
         keys = "blocking keys" if self.units is None else "keys of blocking values and rows of a unit"
@@ -193,7 +197,8 @@ class PlanReport:
             for lines in (self.largest, self.changed)
         )
         seconds = significant(self.seconds * pace, 3)
-        return replace(self, seconds=seconds, pace=pace, largest=largest, changed=changed)
+        cpu_seconds = significant(self.cpu_seconds + seconds - self.seconds, 3)
+        return replace(self, seconds=seconds, cpu_seconds=cpu_seconds, pace=pace, largest=largest, changed=changed)
 
 
 def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
@@ -244,6 +249,9 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
         joined_values=joined_values([column.name for column in planned.context.schema.blocking], strata),
         blanked=blanked_cells([kind.name for kind in planned.context.kinds], strata),
         split_rows=int(sum(strata.rows[number] for number in plan.trees)),
+        cpu_seconds=significant(
+            planned_seconds(spec, survey.arrivals, float(plan.block_seconds.sum()), plan.n_blocks), 3
+        ),
     )
 
 

@@ -19,11 +19,11 @@ from microagg_core.errors import MicroaggError, TransientStorageError
 from microagg_core.release.audit import prune_audit
 from microagg_core.release.context import work_store
 from microagg_core.release.pieces import read_sealed, sealed
-from microagg_core.release.step import Run
+from microagg_core.release.step import Run, runs_in
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.disk import is_gone, this_process
 from microagg_core.store.failures import impatient
-from microagg_core.store.layout import AUDIT, PROBES, RUNS, SERIES, is_name
+from microagg_core.store.layout import AUDIT, PROBES, SERIES
 from microagg_core.store.objects import Store, canonical_json
 
 _SIGN_EVERY_SECONDS = 300.0
@@ -115,10 +115,9 @@ def clean_work(
     now = now or datetime.datetime.now(datetime.UTC)
     keep = datetime.timedelta(days=spec.work.keep.failed_days)
     removed = kept = 0
-    for key in filter(is_name, work.folders(RUNS)):
-        run = Run(work, key)
-        if key != own_run and (everything or _is_due(run, keep, now)):
-            work.delete_all(run.layout.folder)
+    for run in runs_in(work):
+        if run.key != own_run and (everything or _is_due(run, keep, now)):
+            run.remove()
             removed += 1
         else:
             kept += 1
@@ -156,7 +155,7 @@ def _is_due(run: Run, keep: datetime.timedelta, now: datetime.datetime) -> bool:
         if process is None:  # calls that go on with each other's work, and have no process in common
             return age >= max(keep, _ALIVE_FOR)
         return is_gone(process) or age >= _ALIVE_FOR
-    changed = run.work.last_change(run.layout.folder)
+    changed = run.last_change()
     if changed is None:  # an object store may show a folder for a while after all is gone
         return False
     return now - datetime.datetime.fromtimestamp(changed, datetime.UTC) >= max(keep, _ALIVE_FOR)

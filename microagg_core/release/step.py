@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -43,7 +44,7 @@ from microagg_core.release.pieces import (
     read_sealed,
     sealed,
 )
-from microagg_core.store.layout import RunLayout
+from microagg_core.store.layout import RUNS, SHARDS, RunLayout, is_name
 from microagg_core.store.objects import Store, sha256_hex
 
 FORMAT_VERSION = 8
@@ -68,7 +69,7 @@ class Output(Generic[T]):
         """Name the object of a task; a task that writes several numbers them by ``index``.
 
         >>> TableOutput("sample").path("3f9a", "survey", 2)
-        'runs/3f9a/survey/sample-00002.arrows'
+        'runs/3/3f9a/survey/sample-00002.arrows'
         """
         return RunLayout(run).object(step, self.name, number, index, self.ending)
 
@@ -173,7 +174,7 @@ class CompanionStep:
 
 @dataclass(frozen=True)
 class Run:
-    """One run's folder in the work area."""
+    """One run's folders in the work area."""
 
     work: Store
     key: str
@@ -191,6 +192,32 @@ class Run:
     def forget(self, places: Iterable[Place]) -> None:
         """Take what these tasks made for not done, because it is damaged."""
         self.work.delete_many([self.layout.receipt(step, number) for step, number in places])
+
+    def remove(self) -> None:
+        """Remove all that the run wrote, whatever receipts say; what says that there is such a run goes last."""
+        self.remove_below("")
+        self.work.delete_all(self.layout.folder)
+
+    def remove_below(self, *names: str) -> None:
+        """Remove what the run has in these folders of its shards."""
+        there = [shard for shard in self.work.folders(RUNS) if shard in SHARDS]
+        with ThreadPoolExecutor(len(SHARDS)) as pool:
+            list(
+                pool.map(self.work.delete_all, [self.layout.in_shard(shard, name) for shard in there for name in names])
+            )
+
+    def last_change(self) -> float | None:
+        """Find when the run wrote last, in seconds since 1970; None where nothing of it is left."""
+        folders = [self.layout.folder, *(self.layout.in_shard(shard) for shard in SHARDS)]
+        moments = (self.work.last_change(folder) for folder in folders)
+        return max((moment for moment in moments if moment is not None), default=None)
+
+
+def runs_in(work: Store) -> list[Run]:
+    """Find the runs that left anything in a work area."""
+    names = work.folders(RUNS)
+    sharded = {key for shard in names if shard in SHARDS for key in work.folders(f"{RUNS}/{shard}")}
+    return [Run(work, key) for key in sorted({*names, *sharded} - {*SHARDS}) if is_name(key)]
 
 
 class Sent(NamedTuple):

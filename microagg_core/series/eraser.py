@@ -227,7 +227,7 @@ class Eraser:
         erasure.ledger.note_published(after.night)
         clear_unnamed(erasure.ledger)
         running.end()
-        run.work.delete_all(run.layout.folder)
+        run.remove()
         return removed
 
     def _still_readable(self) -> list[str]:

@@ -3,7 +3,7 @@
 A name is made of keys, ids, numbers and our own words only, never of anything that was read from the data: a block is
 its number. Numbers have five digits so that names sort as numbers do, and a larger number just has more.
 
-    work area   runs/<key>/  audit/<id>/<revision>/  series/<name>/
+    work area   runs/<key>/  runs/<0-v>/<key>/  audit/<id>/<revision>/  series/<name>/
                 audit/runs/<series>-<id>-<time>-<attempt>.json  audit/lineage/...-start.json
     output      <id>/<revision>/data/part-NNNNN-<sha256 prefix>-<attempt>.<extension>
                 <id>/<revision>/manifest.json, manifest.json.minisig, withdrawn.json     latest.json
@@ -18,6 +18,7 @@ An attempt is one publication's try: twelve random digits, so that no two public
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -30,6 +31,9 @@ RUNS, AUDIT, PROBES, SERIES = "runs", "audit", "probes", "series"
 LINEAGE, OPERATOR_PAGE, PAGES = "lineage", "report.html", "pages"
 GENERATIONS, LEDGER_DATA, LEDGER_KEY, PUBLISHED = "generations", "data", "key", "published"
 DAMAGED, ATTEMPTS = "damaged", "attempts"
+#: A run's objects lie in one of these each, by the hash of their names: S3 takes 5,500 reads and 3,500 writes a second
+#: for each prefix, and learns prefixes that are the same in every run.
+SHARDS = tuple("0123456789abcdefghijklmnopqrstuv")
 #: How many digits of a part's checksum its name carries, and of an attempt at publishing.
 SHA256_DIGITS, ATTEMPT_DIGITS = 16, 12
 
@@ -208,14 +212,21 @@ class RunLayout:
     many, one after the other.
 
     >>> RunLayout("3f9a").object("scatter", "scattered", 2, 1, "slices")
-    'runs/3f9a/scatter/scattered-00002-00001.slices'
+    'runs/9/3f9a/scatter/scattered-00002-00001.slices'
     """
 
     key: str
 
     @property
     def folder(self) -> str:
+        """Name the folder of what says that there is such a run; the rest lies in shards."""
         return f"{RUNS}/{_checked(self.key)}"
+
+    def in_shard(self, shard: str, name: str = "") -> str:
+        return f"{RUNS}/{shard}/{_checked(self.key)}/{name}".rstrip("/")
+
+    def _sharded(self, name: str) -> str:
+        return self.in_shard(SHARDS[zlib.crc32(name.encode()) % len(SHARDS)], name)
 
     def sign_of_life(self) -> str:
         """Name what says when the run was last seen alive; its age decides when a failed run's rows go."""
@@ -228,16 +239,10 @@ class RunLayout:
     def object(self, step: str, name: str, number: int, index: int, ending: str) -> str:
         """Name an object that a task of a step wrote; it is one of several where it has an index."""
         numbers = f"{digits(number)}-{digits(index)}" if index else digits(number)
-        return f"{self.objects(step)}/{_checked(name)}-{numbers}.{ending}"
-
-    def objects(self, step: str) -> str:
-        return f"{self.folder}/{_checked(step)}"
+        return self._sharded(f"{_checked(step)}/{_checked(name)}-{numbers}.{ending}")
 
     def receipt(self, step: str, number: int) -> str:
-        return f"{self.receipts(step)}/{digits(number)}.receipt"
-
-    def receipts(self, step: str) -> str:
-        return f"{self.folder}/receipts/{_checked(step)}"
+        return self._sharded(f"receipts/{_checked(step)}/{digits(number)}.receipt")
 
     def task(self, step: str, number: int) -> str:
         """Name a task that is written down for somebody who does it later."""

@@ -52,6 +52,9 @@ def test_a_fresh_process_that_imports_every_module_has_no_cluster_in_it() -> Non
             "microagg_core.runner",
             {"scipy.optimize", "scipy.sparse", "networkx", "microagg_core.group.factor", "matplotlib", "jinja2"},
         ),
+        # Each is a tenth of a second or more of every call.
+        ("microagg_flows.command.cli", {"numba", "numpy", "pandas", "pyarrow", "yaml", "pydantic"}),
+        ("microagg_flows.releasing", {"scipy.optimize", "scipy.spatial", "scipy.special", "networkx", "matplotlib"}),
     ],
 )
 def test_a_fresh_process_loads_only_what_it_needs(module: str, unwanted: set[str]) -> None:

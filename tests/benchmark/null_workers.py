@@ -30,7 +30,7 @@ from microagg_core.inspect.checks.k_anonymity import KAnonymity
 from microagg_core.inspect.contract import Promise
 from microagg_core.inspect.distributions import ValueCounts
 from microagg_core.inspect.exposure import AskedRecords, ConfidentialValues, Exposure
-from microagg_core.inspect.gate import limits, measures, nothing_noted
+from microagg_core.inspect.gate import checks, measures, nothing_noted
 from microagg_core.inspect.notes import Notes
 from microagg_core.inspect.risk.labels import label_lines
 from microagg_core.inspect.samples import SAMPLE_TOGETHER, SAMPLE_VALUES, WORD, Draw, Sketch
@@ -158,6 +158,8 @@ def _survey(census: Census, work: Work) -> int:
     statistics = {
         "rows": rows,
         "arrivals": rows,
+        "units": rows,
+        "looked_at": rows,
         "is_marked": False,
         "bytes": 64 * rows,
         "missing": [0] * n_attributes,
@@ -165,6 +167,8 @@ def _survey(census: Census, work: Work) -> int:
         "fingerprint": f"{rows}-{number:016x}-{number:016x}",
         "moments": to_plain([_moments(rows)] * n_attributes),
         "traits": [kind.NO_TRAITS for kind in context.kinds],
+        "ends": [[[0.0], [0.0]]] * n_attributes,
+        "few_numbers": [None] * n_attributes,
         "nameless": [0] * len(unit_checks(context.spec, context.schema)),
         "text_bytes": [0] * len(context.schema.confidential),
     }
@@ -265,6 +269,7 @@ def _notes(rows: int, work: Work, counts: Ints, **more: Any) -> Notes:
     promise = promise_of(planned)
     sums = (counts, np.zeros((len(counts), 2), dtype=np.uint64))
     notes = {
+        **{check.key: nothing_noted(check, promise) for check in checks()},
         "check: missing values": ({column.name: 0 for column in promise.schema.released}, 0),
         "check: means": (_moments(rows),) * len(promise.kinds),
         "check: values": sums,
@@ -283,7 +288,6 @@ def _check_files(census: Census, work: Work) -> int:
     nobody, exposure = nothing_noted(KAnonymity(), promise), _exposure(work)
     rows = int(counts.sum())
     more = {"check: k-anonymity": nobody, "check: groups": (0,) * len(promise.kinds)}
-    more |= {limit.key: nothing_noted(limit, promise) for limit in limits()}
     more |= {measure.key: measure.measure(exposure) for measure in measures()}
     lines = label_lines(exposure)
     more["risk: labels"] = lines.add_column(0, "file", pa.array(np.full(lines.num_rows, number)))

@@ -116,7 +116,7 @@ def table(forecasts: Sequence[Forecast]) -> list[str]:
     lines = [f"{'workers':>8}{'wall':>14}" + "".join(f"{name:>13}" for name in names) + "  binds"]
     for one in forecasts:
         shares = "".join(f"{one.losses[name]:>13.1%}" for name in names)
-        lines.append(f"{one.description.workers:>8,}{duration(one.seconds):>14}{shares}  {one.losses.binds}")
+        lines.append(f"{one.description.workers:>8,}{duration(one.seconds):>14}{shares}  {one.binds}")
     return lines
 
 

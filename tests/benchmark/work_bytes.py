@@ -25,14 +25,14 @@ from microagg_flows.progress import Silence
 from microagg_flows.release import new_release
 from microagg_flows.stages import run_until
 
-_RUN = re.compile(r"^runs/[^/]+/")
+_RUN = re.compile(r"^runs/([0-9a-v]/)?[^/]+/")
 _NUMBER = re.compile(r"\d+")
 
 
 def kind_of(name: str) -> str:
     """The kind of an object: its name without the run and without numbers.
 
-    >>> kind_of("runs/3f9a/scatter/part-00002-run-00000.arrows")
+    >>> kind_of("runs/7/3f9a/scatter/part-00002-run-00000.arrows")
     'scatter/part-N-run-N.arrows'
     """
     return _NUMBER.sub("N", _RUN.sub("", name))

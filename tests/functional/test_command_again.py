@@ -209,7 +209,7 @@ def test_damage_in_the_work_area_is_made_good(project: Project, monkeypatch: pyt
 
     def damage(_: Any) -> None:
         if not hit:
-            hit.extend((project.work / "runs").glob("*/assemble/candidate-*.bytes"))
+            hit.extend((project.work / "runs").glob("*/*/assemble/candidate-*.bytes"))
             hit[0].write_bytes(hit[0].read_bytes()[:-1] + b"?")
 
     after_stage(monkeypatch, "anonymize", damage)

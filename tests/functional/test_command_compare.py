@@ -233,7 +233,7 @@ def test_interrupted_it_leaves_nothing(project: Project) -> None:
     project.write_spec(ROLES, k=4)
     process = start_command("compare", "release.yaml", "--algorithms", "search", "--k", "4", cwd=project.folder)
     deadline = time.monotonic() + 120
-    while not list(project.work.glob("runs/compare-*/runs/*/draw-rows/drawn-rows-*")):
+    while not list(project.work.glob("runs/compare-*/runs/*/*/draw-rows/drawn-rows-*")):
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)

@@ -12,6 +12,7 @@ from command_line import AGAIN, Project
 
 from microagg_core.compare import drawing
 from microagg_core.demo import make_people
+from microagg_flows import trials
 
 ROLES = {
     "quasi_identifiers": ["dwelling_area_m2", "commute_km", "year_of_arrival"],
@@ -40,7 +41,7 @@ def project(tmp_path: Path) -> Project:
 
 
 def expected_of(project: Project, *arguments: str) -> dict[str, Any]:
-    ended = project.call("plan", "release.yaml", "--json", "-q", *arguments)
+    ended = project.call("plan", "release.yaml", "--expected", "--json", "-q", *arguments)
     assert ended.code == 0, ended.err
     document: dict[str, Any] = ended.document()["expected"]
     return document
@@ -85,7 +86,7 @@ def test_of_a_small_input_everything_is_as_the_run_measures_it(blanks: bool, pro
 
 def test_of_a_larger_input_it_is_near_what_the_run_measures(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of tens of records and of thousands, these in pieces; off by as much as the figures say that they are."""
-    monkeypatch.setattr("microagg_flows.trials.MOST_ROWS", 8_000)
+    monkeypatch.setattr("microagg_flows.releasing.MOST_ROWS", 8_000)
     monkeypatch.setattr(drawing, "_PIECES", 16)
     monkeypatch.setattr(drawing, "_PIECE_ROWS", 500)
     project.write(people(20_000))
@@ -103,7 +104,7 @@ def test_of_a_larger_input_it_is_near_what_the_run_measures(project: Project, mo
 
 
 def test_the_same_is_expected_however_the_input_is_parted(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("microagg_flows.trials.MOST_ROWS", 3_000)
+    monkeypatch.setattr("microagg_flows.releasing.MOST_ROWS", 3_000)
     monkeypatch.setattr(drawing, "_PIECES", 10)
     monkeypatch.setattr(drawing, "_PIECE_ROWS", 300)
     table = people(6_000)
@@ -152,3 +153,23 @@ def test_the_time_of_kernels_is_told_once(project: Project) -> None:
     without = project.call("plan", "release.yaml", "-q", "--json", "--no-expected").document()
     assert without["pace"] is None and without["expected"] is None
     assert without["seconds"] * plan["pace"] == pytest.approx(plan["seconds"], rel=0.02)
+
+
+def test_what_would_take_long_is_looked_at_only_where_somebody_asks(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.write(people(3_000))
+    project.write_spec(ROLES, k=4, **AGAIN)
+    asked = expected_of(project)
+    monkeypatch.setattr(trials, "ANYWAY", 0.0)
+    monkeypatch.setenv("MICROAGG_REPORT", "on")
+    plan = project.call("plan", "release.yaml")
+    assert "what other k would lose is not looked at" in plan.out and "left out" not in plan.out
+    assert "draw-rows" not in plan.err
+    assert [one["k"] for one in asked["expected"]] == [2, 4, 8] and untimed(expected_of(project)) == untimed(asked)
+    run = project.call("run", "release.yaml", "--direct")
+    assert run.code == 0 and "expect:" not in run.err
+    (page,) = project.work.rglob("report.html")
+    assert "Not looked at by this run; microagg report SPEC" in page.read_text()
+    assert project.call("report", "release.yaml").code == 0
+    assert "Not looked at by this run" not in page.read_text()

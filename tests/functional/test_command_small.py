@@ -13,8 +13,10 @@ import pytest
 from command_line import Project
 
 from inputs.people import people
+from microagg_core.release.sizing.tasks import planned_seconds
 from microagg_core.spec.clusters import LocalCluster, NoCluster
 from microagg_core.spec.loading import load_spec
+from microagg_flows import clusters
 from microagg_flows.clusters import cluster_for
 from microagg_flows.prefect_side import names_prefect_server
 
@@ -48,16 +50,40 @@ def test_a_small_release_starts_neither_a_cluster_nor_a_server(tmp_path: Path) -
     assert project.released().num_rows == 500
 
 
-@pytest.mark.parametrize(("rows", "kind"), [(199_999, NoCluster), (200_000, LocalCluster)])
+@pytest.mark.parametrize(
+    ("rows", "refine", "kind"),
+    [(200_000, "off", NoCluster), (1_000, "thorough", NoCluster), (20_000, "thorough", LocalCluster)],
+)
 @pytest.mark.parametrize("form", ["parquet", "csv"])
-def test_the_size_of_the_input_decides_who_works(rows: int, kind: type, form: str, tmp_path: Path) -> None:
+def test_what_a_release_may_take_decides_who_works(
+    rows: int, refine: str, kind: type, form: str, tmp_path: Path
+) -> None:
     project = Project(tmp_path, cluster=None)
     if form == "csv":
         (tmp_path / "people.csv").write_text("x\n" + "1\n" * (rows - 1), encoding="utf-8")
     else:
         project.write(people(1000).take([0] * rows))
-    project.write_spec({"quasi_identifiers": ["x"]}, input={"url": f"people.{form}"})
+    project.write_spec({"quasi_identifiers": ["x"]}, input={"url": f"people.{form}"}, refine=refine)
     assert isinstance(cluster_for(load_spec(str(tmp_path / "release.yaml"))), kind)
+
+
+def test_workers_start_once_much_is_planned_and_the_same_is_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = {}
+    for name in ("alone", "helped"):
+        project = Project(tmp_path / name, cluster=None)
+        project.write(people(500))
+        project.write_spec(ROLES)
+        if name == "helped":  # the survey is little, the blocks are too much
+            least = planned_seconds(load_spec(str(project.folder / "release.yaml")), 500)
+            monkeypatch.setattr(clusters, "ALONE_SECONDS", least + 1e-6)
+        assert "by workers that a run starts" in project.call("plan", "release.yaml", "-q").out or name == "alone"
+        ended = project.call("run", "release.yaml", "--direct", "--json")
+        assert ended.code == 0, ended.err
+        made[name] = project.released(), [line for line in ended.err.splitlines() if " of CPU, " in line]
+    assert made["alone"][0].equals(made["helped"][0])
+    assert [made[name][1][0].rpartition(", ")[2] for name in made] == ["in this process", "by 2 workers"]
 
 
 def test_a_named_prefect_server_is_used_however_small_the_release(tmp_path: Path) -> None:

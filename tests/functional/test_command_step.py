@@ -167,7 +167,7 @@ def test_work_that_is_damaged_between_calls_is_done_again(tmp_path: Path, expect
     project = written(tmp_path / "damaged")
     steps = [told.step for told in go_on(project, "anonymize")]
     told = next_tasks(project)
-    for rows in (project.work / "runs" / told.run / "scatter").glob("*.slices"):
+    for rows in (project.work / "runs").glob(f"*/{told.run}/scatter/*.slices"):
         data = rows.read_bytes()
         rows.write_bytes(data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 4]) + data[len(data) // 2 + 1 :])
     project.call(*told.arguments(told.numbers[0])).assert_refused(

@@ -17,7 +17,7 @@ from microagg_core.group.headway import Headway, listening
 from microagg_core.pages.operator.charts import correlation_chart
 from microagg_flows.executors import InProcess
 from microagg_flows.progress import Silence
-from microagg_flows.trials import expect_release
+from microagg_flows.trials import expect_release, full_budget
 from releasing.runs import run_stages, start
 
 ROLES = {"quasi_identifiers": ["born", "wealth"], "confidential": ["code", "party"]}
@@ -96,5 +96,5 @@ def test_looking_ahead_says_of_how_many_records(tmp_path: Path, monkeypatch: pyt
     release = run_stages(start(path), "survey", "plan")
     monkeypatch.setattr("microagg_flows.executors.listening", at_once)
     release.workers = InProcess(Silence())
-    expect_release(release)
+    expect_release(release, full_budget(60_000, release.spec.k))
     assert heard and {(one.block, one.records) for one in heard} == {(0, 900)}

@@ -158,7 +158,7 @@ def test_damage_is_an_answer_that_names_all_makers_and_discards_their_receipts(t
         release.work.put(piece.name, b"x" * piece.bytes)
     task, *_ = release.tasks(ANONYMIZE)
     assert run_task(task) == Damage((("scatter", 0), ("scatter", 1)))
-    assert not release.work.list(release.layout.receipts("scatter"))
+    assert not [name for name in release.work.list("runs") if "/receipts/scatter/" in name]
     surveyed = release.written(STATISTICS)
     for piece in surveyed.pieces:
         release.work.delete(piece.name)

@@ -109,7 +109,7 @@ def test_nothing_is_published_through_a_link(place: str, spec: Path, tmp_path: P
     run_until("report", start(spec))
 
 
-@pytest.mark.parametrize("place", ["runs/{key}", "runs/{key}/scatter/scattered-00000.slices"])
+@pytest.mark.parametrize("place", ["runs/{key}", "runs/n/{key}/scatter/scattered-00000.slices"])
 def test_nothing_is_written_or_read_through_a_link_in_the_work_area(place: str, spec: Path, tmp_path: Path) -> None:
     folder = precious(tmp_path)
     release = start(spec)
@@ -130,12 +130,12 @@ def test_clean_empties_no_target_of_a_link(spec: Path, tmp_path: Path) -> None:
         clean_work(load_spec(str(spec)), everything=True)
     assert is_whole(folder)
     (tmp_path / "work" / "runs" / "0-linked").unlink()
-    (run,) = (tmp_path / "work" / "runs").iterdir()
-    (run / "scatter" / "deep").symlink_to(folder)
-    before = sorted(run.rglob("*"))
-    with pytest.raises(StorageError, match=r"below .*work/runs/[0-9a-f]{20} there is a link"):
+    (scattered,) = (tmp_path / "work" / "runs").glob("*/*/scatter/scattered-00000.slices")
+    (scattered.parent / "deep").symlink_to(folder)
+    before = sorted(scattered.parent.rglob("*"))
+    with pytest.raises(StorageError, match=r"below .*work/runs/[0-9a-v]/[0-9a-f]{20} there is a link"):
         clean_work(load_spec(str(spec)), everything=True)
-    assert is_whole(folder) and sorted(run.rglob("*")) == before  # nothing is removed, not even what is no link
+    assert is_whole(folder) and sorted(scattered.parent.rglob("*")) == before  # not even what is no link is removed
 
 
 def test_a_run_tells_of_a_link_that_keeps_it_from_cleaning_and_goes_on(spec: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from microagg_core.errors import GateError, InterruptionError, SpecError, Storag
 from microagg_core.pages.release_report import release_document, summary_rows
 from microagg_core.release.pieces import sealed, unsealed
 from microagg_core.release.revisions import read_manifest
+from microagg_core.release.step import runs_in
 from microagg_core.release.verify import verify
 from microagg_core.software import software
 from microagg_core.store.layout import ReleaseLayout
@@ -138,7 +139,7 @@ def test_work_done_by_other_software_is_not_taken_up(tmp_path: Path, monkeypatch
     release, asked = run_again(path)
     assert "anonymize" in asked and release.published is not None
     assert release.published.manifest.software == software()
-    assert len({folder.name for folder in (tmp_path / "work" / "runs").iterdir()} | {release.key}) == 2
+    assert len({run.key for run in runs_in(release.work)} | {release.key}) == 2
 
 
 def test_an_audit_that_does_not_say_leaves_it_to_the_bytes(released: Path, tmp_path: Path) -> None:
@@ -267,8 +268,9 @@ def test_a_night_without_arrivals_is_not_taken_for_another(tmp_path: Path) -> No
 def test_only_what_the_gate_read_is_published_whatever_the_work_area_says_later(tmp_path: Path) -> None:
     release = start(write_release(tmp_path, [people(400)]))
     run_stages(release, "survey", "plan", "scatter", "anonymize", "validate", "measure")
-    run = tmp_path / "work" / release.layout.folder
-    candidate, notes = run / "assemble" / "candidate-00000.bytes", run / "receipts" / "check-files" / "00000.receipt"
+    work, layout = tmp_path / "work", release.layout
+    candidate = work / layout.object("assemble", "candidate", 0, 0, "bytes")
+    notes = work / layout.receipt("check-files", 0)
     forged = candidate.read_bytes()[:-1] + b"x"
     right = sha256_hex(candidate.read_bytes()).encode()
     candidate.write_bytes(forged)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from importlib import import_module
 from pathlib import Path
 from typing import get_args
@@ -14,17 +15,36 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from microagg_core.errors import SpecError
+from microagg_core.errors import DataError, SpecError
 from microagg_core.spec import clusters
 from microagg_core.spec.clusters import KINDS, Cluster, ClusterKind, NoCluster
 from microagg_core.spec.json_schema import spec_schema
+from microagg_flows import executors
 from microagg_flows.clusters import hired_workers
+from microagg_flows.executors import InThreads
 from microagg_flows.progress import Silence
 
 
 def test_every_cluster_of_a_spec_has_a_kind_that_has_workers() -> None:
     assert {kind.model for kind in KINDS.values()} == set(get_args(Cluster))
     assert all(callable(import_module(f"microagg_flows.clusters.{name}").hired) for name in KINDS)
+
+
+def test_as_many_tasks_are_done_at_a_time_as_there_are_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executors, "usable_cores", lambda: 2)
+    both, done = threading.Barrier(2), list[int]()
+
+    def task(number: int) -> int:
+        both.wait(30)
+        if number == 3:
+            raise DataError("the third")
+        done.append(number)
+        return number * number
+
+    assert InThreads(Silence()).map(task, [4, 1], "tasks") == [16, 1]
+    with pytest.raises(DataError, match="the third"):
+        InThreads(Silence()).map(task, [3, 5, *range(6, 10)], "tasks")
+    assert len(done) < 8, "what has not begun is not done"
 
 
 def test_every_cluster_of_a_spec_is_told_by_its_first_key_and_is_in_the_json_schema() -> None:

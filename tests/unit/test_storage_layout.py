@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
 
@@ -10,6 +11,7 @@ from microagg_core.errors import SpecError, StorageError
 from microagg_core.release.manifest import Manifest, PartEntry, same_release
 from microagg_core.release.revisions import parse_latest
 from microagg_core.store.layout import (
+    SHARDS,
     AuditLayout,
     ReleaseLayout,
     RunLayout,
@@ -38,9 +40,11 @@ def test_names_of_the_contract() -> None:
     assert named == "2026-11-18/r0001/data/part-00007-abababababababab-0123456789ab.parquet"
     assert release.absolute(release.relative(named)) == named
     run = RunLayout("f00")
-    assert run.object("anonymize", "losses", 123456, 0, "json") == "runs/f00/anonymize/losses-123456.json"
-    assert run.object("survey", "digests", 7, 2, "slices") == "runs/f00/survey/digests-00007-00002.slices"
-    assert run.receipt("scatter", 3).startswith(run.receipts("scatter") + "/")
+    assert run.object("anonymize", "losses", 123456, 0, "json") == "runs/t/f00/anonymize/losses-123456.json"
+    assert run.object("survey", "digests", 7, 2, "slices") == "runs/t/f00/survey/digests-00007-00002.slices"
+    assert run.receipt("scatter", 3) == "runs/o/f00/receipts/scatter/00003.receipt"
+    shards = Counter(run.object("scatter", "scattered", n, 0, "slices").split("/")[1] for n in range(1000))
+    assert set(shards) == set(SHARDS) and max(shards.values()) < 2 * 1000 / len(SHARDS)
     assert AuditLayout("2026", "r0001").risk() == "audit/2026/r0001/risk.json"
 
 

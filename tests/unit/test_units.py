@@ -10,7 +10,7 @@ import pytest
 
 from inputs.people import people
 from microagg_core.errors import DataError
-from microagg_core.release.steps.units import count_repeated
+from microagg_core.release.steps.units import UNITS, count_repeated
 from releasing.runs import ROLES, run_stages, start, write_release
 
 
@@ -46,7 +46,7 @@ def test_every_repetition_is_counted(tmp_path: Path) -> None:
 def test_identifiers_that_do_not_repeat_pass(tmp_path: Path) -> None:
     release = start(write_release(tmp_path, with_ids([*range(1000)])))
     run_stages(release, "survey")
-    assert len(release.work.list(release.layout.receipts("units"))) > 2
+    assert len(release.receipts(UNITS)) > 2
 
 
 def test_units_of_several_columns_are_taken_together(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ block lasts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol
@@ -16,14 +16,18 @@ from microagg_core.compiling import start_compiling
 from microagg_core.data.formats.reading import count_rows
 from microagg_core.errors import MicroaggError
 from microagg_core.extras import needing
+from microagg_core.release.sizing.tasks import most_seconds, planned_seconds
 from microagg_core.release.surroundings import Surroundings
 from microagg_core.spec.clusters import KINDS, Cluster, ClusterKind, LocalCluster, NoCluster
 from microagg_core.spec.release import ReleaseSpec
-from microagg_flows.executors import Executor, OnceCompiled
+from microagg_flows.executors import AloneAtFirst, Executor, OnceCompiled
 from microagg_flows.progress import Progress
 
-#: Below this many records a release takes seconds in one process, and less than starting a cluster.
-SMALL_ROWS = 200_000
+#: A release of which so many CPU seconds are planned at most is made by the process that was called: starting two
+#: workers and a Prefect server takes ten.
+ALONE_SECONDS = 60.0
+#: Rows of a larger input are not counted, which takes a second for so many bytes of CSV.
+_COUNTED_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True)
@@ -60,10 +64,19 @@ class Workers(Protocol):
 
 
 def cluster_for(spec: ReleaseSpec) -> Cluster:
-    """Choose the spec's cluster, or where it names none: no cluster for a small input, a local one for others."""
+    """Choose the spec's cluster; or where it names none: no cluster for what certainly takes little, else a local one.
+
+    How much it takes is known once it is planned; until then the most that it may take counts.
+    """
     if spec.cluster is not None:
         return spec.cluster
-    return NoCluster() if count_rows(spec.input, SMALL_ROWS) < SMALL_ROWS else LocalCluster()
+    return NoCluster() if most_seconds(spec, _counted_rows(spec)) <= ALONE_SECONDS else LocalCluster()
+
+
+def _counted_rows(spec: ReleaseSpec) -> int:
+    """Count the input's rows, to as many as take too long for one process."""
+    of_a_row = (planned_seconds(spec, 10**6) - planned_seconds(spec, 0)) / 10**6
+    return count_rows(spec.input, int(ALONE_SECONDS / of_a_row), _COUNTED_BYTES)
 
 
 def hired_workers(cluster: Cluster, progress: Progress) -> AbstractContextManager[Workers]:
@@ -92,14 +105,23 @@ def worker_records(cluster: Cluster, spec: ReleaseSpec, progress: Progress) -> l
 
 
 @contextmanager
-def executor_for(spec: ReleaseSpec, progress: Progress) -> Iterator[Executor]:
-    cluster = cluster_for(spec)
-    if not kind_of(cluster).on_this_machine:  # its machines compile for themselves
-        with connect(cluster, spec, progress) as executor:
+def executor_for(spec: ReleaseSpec, progress: Progress, *, plans_only: bool = False) -> Iterator[Executor]:
+    if spec.cluster is not None and not kind_of(spec.cluster).on_this_machine:  # its machines compile for themselves
+        with connect(spec.cluster, spec, progress) as executor:
             yield executor
         return
-    with (
-        start_compiling(spec.algorithm.name, spec.effort, spec.k, say=progress.say) as compiling,
-        connect(cluster, spec, progress) as executor,
-    ):
-        yield OnceCompiled(executor, compiling)
+    with start_compiling(spec.algorithm.name, spec.effort, spec.k, say=progress.say) as compiling, ExitStack() as stack:
+        yield OnceCompiled(_executor(spec, progress, stack, plans_only), compiling)
+
+
+def _executor(spec: ReleaseSpec, progress: Progress, stack: ExitStack, plans_only: bool) -> Executor:
+    """Find who works on this machine, of what is known before the survey."""
+    if spec.cluster is not None:
+        return stack.enter_context(connect(spec.cluster, spec, progress))
+
+    def workers() -> Executor:
+        return stack.enter_context(connect(LocalCluster(), spec, progress))
+
+    if planned_seconds(spec, _counted_rows(spec)) > ALONE_SECONDS:  # the survey alone takes long
+        return workers()
+    return AloneAtFirst(progress, ALONE_SECONDS, None if plans_only else workers)

@@ -205,6 +205,9 @@ class DaskExecutor:
             sizes = [(wanted.memory_bytes, wanted.threads)]  # they are still to come
         return min((bytes_per_task(limit, self._pause, threads) for limit, threads in sizes), default=None)
 
+    def expect(self, cpu_seconds: float) -> str:
+        return f"by {len(self._workers)} workers" if self._workers else "by workers"
+
     def map(self, function: Callable[[Item], Result], items: Sequence[Item], what: str) -> list[Result]:
         """Apply a function to every item on the workers; results in the items' order.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from microagg_core.compare.bare_file import Comparison, PrintedLoss
 from microagg_core.compare.choice import ReleaseComparison
@@ -29,10 +29,12 @@ from microagg_core.pages.risk_report import (
 )
 from microagg_core.pages.words import duration
 from microagg_core.release.sizing.forecast import Forecast
-from microagg_core.release.verify import VerifyReport
-from microagg_core.series.attack.report import AttackedPair, AttackReport
-from microagg_core.series.verification import LedgerStatus
 from microagg_flows.command.call import echo_json
+
+if TYPE_CHECKING:
+    from microagg_core.release.verify import VerifyReport
+    from microagg_core.series.attack.report import AttackedPair, AttackReport
+    from microagg_core.series.verification import LedgerStatus
 
 _MOST_LINES = 12
 #: Columns of text for a terminal of any width, and for one that nobody sees.
@@ -93,6 +95,7 @@ def show_plan(report: PlanReport, refused: str = "") -> None:
         ("released files", f"{report.files:,}"),
         ("largest block allowed", f"{report.max_records:,} records"),
         ("kernel time", _kernel_time(report)),
+        ("a run's CPU", f"about {duration(report.cpu_seconds)} in all, {report.workers}"),
         ("memory", f"about {report.task_bytes / 2**20:,.0f} MiB a task, beside the worker itself"),
     ]
     print(_pairs(rows))

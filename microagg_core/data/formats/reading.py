@@ -354,10 +354,15 @@ def _opened_ahead(
     return ahead(opened, stretches, AHEAD if all_small else 1 if ready is None else 2)
 
 
-def count_rows(source: Input, most: int | None = None) -> int:
-    """Count the rows of the input, or a few more, by as little of it as tells; no further than to ``most``."""
+def count_rows(source: Input, most: int | None = None, most_bytes: int | None = None) -> int:
+    """Count the rows of the input, or a few more, by as little of it as tells; no further than to ``most``.
+
+    An input of more than ``most_bytes`` is taken to have ``most`` rows.
+    """
     form, rows = input_format(source), 0
     files = input_files(source.url, source.storage_options)
+    if most is not None and most_bytes is not None and sum(one.size or 0 for one in files) > most_bytes:
+        return most
     for stretch, file in _opened_ahead([Stretch(one.url, one.size or 0) for one in files], source):
         with file:
             for some in form.rows_in(file, stretch.url, source):

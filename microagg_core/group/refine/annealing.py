@@ -15,35 +15,12 @@ from microagg_core.group.metrics.losses import sse_of_labels
 from microagg_core.group.points import Points
 from microagg_core.group.refine.packing import packed
 from microagg_core.kernels.refinement.annealing import anneal, descend
-from microagg_core.kernels.refinement.changes import GroupDraft, Grouping, fill, total_sse
+from microagg_core.kernels.refinement.changes import GroupDraft, Grouping, total_sse
 from microagg_core.kernels.refinement.nearest_lists import nearest_within
+from microagg_core.kernels.refinement.small_blocks import new_draft, new_grouping
 from microagg_core.kernels.tools.random_draws import exponential_quantiles, random_state
+from microagg_core.kernels.tools.sums import column_means
 from microagg_core.kernels.tools.threads import each
-
-
-def grouping_of(X: Floats, words: UInt64s, worth: Floats, labels: Ints, k: int) -> Grouping:
-    """Put padded records, and their packed codes, into groups as labels 0 to g-1 say, none of 2k records or more."""
-    n, width = X.shape
-    slots = n // k + 2
-    grouping = Grouping(
-        X=X,
-        label=labels.astype(np.int64, copy=True),
-        place=np.zeros(n, dtype=np.int64),
-        members=np.zeros((slots, 2 * k), dtype=np.int64),
-        size=np.zeros(slots, dtype=np.int64),
-        centre=np.zeros((slots, width)),
-        own=np.zeros(n),
-        sse=np.zeros(slots),
-        free=np.zeros(slots + 2, dtype=np.int64),
-        n_free=np.zeros(1, dtype=np.int64),
-        room=np.zeros((4, max(width, 2 * k))),
-        words=words,
-        worth=worth,
-        alike=np.zeros(slots),
-    )
-    fill(grouping)
-    return grouping
-
 
 #: An attribute may be cut across whose middle half of groups is so wide, beside that of the widest; so many tell.
 _WIDE, _SAMPLE = 0.5, 500
@@ -174,7 +151,7 @@ class RegionalAnnealing:
         self, way: tuple[int, int, int, float, int], g: Grouping, near: ShortInts, random: UInt64s
     ) -> None:
         every, none_kept = self.whole.every, (g.label[:0], -np.inf)
-        anneal(g, self.whole.draft(g), near, self.whole.k, *way, every, _QUANTILES, random, *none_kept)
+        anneal(g, self.whole.draft(g), near, self.whole.k, *way, every, QUANTILES, random, *none_kept)
 
     def descend(self, groups: Spread, most: int, tolerance: float) -> Spread:
         """Go downhill for so many sweeps at most, half of them in other regions."""
@@ -198,7 +175,7 @@ class RegionalAnnealing:
             records = regions.records[start : regions.starts[i + 1]]
             near = nearest_within(self.whole.near, records, regions.position, start)
             X, words = self.whole.X.take(records, axis=0), self.whole.words.take(records, axis=0)
-            g = grouping_of(X, words, self.whole.worth, regions.number[groups.label[records]], self.whole.k)
+            g = new_grouping(X, words, self.whole.worth, regions.number[groups.label[records]], self.whole.k)
             drawn = np.random.SeedSequence([self.seed, turn, i]).generate_state(1, np.uint64)
             improve(g, near, random_state(int(drawn[0])))
             label[records], size[first:last], centre[first:last] = g.label + first, g.size, g.centre
@@ -211,47 +188,44 @@ class RegionalAnnealing:
 #: One step in so many makes groups anew; above _LARGEST_K none does, since it costs k squared.
 _EVERY = 4
 _LARGEST_K = 24
-_QUANTILES = exponential_quantiles(1024)
+
+
+def rebuild_every(k: int) -> int:
+    return _EVERY if k <= _LARGEST_K else 0
+
+
+QUANTILES = exponential_quantiles(1024)
 #: When, as shares of a run, the search looks at where it stands.
 _SNAPSHOTS = (0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.84, 0.88, 0.92, 0.96, 1.0)
 #: Changes that the kernel tries before the loop around it may say where it stands: about a second's.
 _STEPS_AT_ONCE = 2_000_000
 
 
+def padded(points: Points) -> Floats:
+    """Take the numbers of points, with columns of zeros up to a multiple of four."""
+    numbers = np.zeros((len(points), -(-points.n_numbers // 4) * 4))
+    numbers[:, : points.n_numbers] = points.X[:, ~points.is_code]
+    return numbers
+
+
 class Annealing:
     def __init__(self, points: Points, near: ShortInts, k: int, seed: int) -> None:
-        n, p = len(points), points.n_numbers
         self.points, self.near, self.k = points, np.ascontiguousarray(near), k
-        self.X = np.zeros((n, -(-p // 4) * 4))
-        numbers = points.X if points.are_numbers else points.X[:, ~points.is_code]
+        self.X = padded(points)
         # Around 0, so that centres lose no digits to what all records have in common.
-        self.X[:, :p] = numbers - numbers.mean(axis=0)
+        self.X -= column_means(self.X)
         self.codes = points.X[:, points.is_code]
         self.words, self.worth = packed(points)
         self.random = random_state(seed)
-        self.every = _EVERY if k <= _LARGEST_K else 0
+        self.every = rebuild_every(k)
         #: In how many regions a run goes; a long list of snapshots is for few records.
-        self.regions = region_count(n, k)
+        self.regions = region_count(len(points), k)
 
     def grouping(self, labels: Ints) -> Grouping:
-        return grouping_of(self.X, self.words, self.worth, labels, self.k)
+        return new_grouping(self.X, self.words, self.worth, labels, self.k)
 
     def draft(self, grouping: Grouping) -> GroupDraft:
-        """Make an empty draft, with room for what one change may touch, if any makes groups anew."""
-        slots, most = grouping.members.shape
-        rows, loose = (3 * self.k + 12, 4 * most) if self.every else (1, 1)
-        return GroupDraft(
-            entry=np.zeros((slots, 2), dtype=np.int64),
-            group=np.zeros(rows, dtype=np.int64),
-            size=np.zeros(rows, dtype=np.int64),
-            centre=np.zeros((rows, grouping.X.shape[1])),
-            members=np.zeros((rows, most), dtype=np.int64),
-            alike=np.zeros(rows),
-            moved=np.zeros(loose, dtype=np.int64),
-            to=np.zeros(loose, dtype=np.int64),
-            distance=np.zeros(loose),
-            counters=np.zeros(4, dtype=np.int64),
-        )
+        return new_draft(grouping, self.k, self.every > 0)
 
     def run(self, labels: Ints, sweeps: int, hottest: float, power: int, downhill: int) -> Ints:
         """Anneal from the labels, ``hottest`` in units of the mean squared error there, then go downhill."""
@@ -273,7 +247,7 @@ class Annealing:
         at_once, progress = max(1, _STEPS_AT_ONCE // len(best)), Progress("annealing", self.points)
         for first in range(start, stop, at_once):
             last = min(first + at_once, stop)
-            arguments = (*way, self.every, _QUANTILES, self.random, best, least)
+            arguments = (*way, self.every, QUANTILES, self.random, best, least)
             least = anneal(g, d, self.near, self.k, first, last, *arguments)
             progress.report(least, share=last / way[0])
         return least

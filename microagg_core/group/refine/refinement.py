@@ -52,10 +52,14 @@ def refine_near(records: Records, given: Ints, k: int, effort: str, seed: int) -
 def _annealed(records: Records, start: Ints, k: int, effort: str, seed: int) -> Ints:
     n, p = records.points.shape
     annealing = Annealing(records.points, records.near(neighbour_count(n, k)), k, seed)
+    sweeps = annealing_sweeps(effort, n, p, k, p - records.points.n_numbers)
+    return annealing.run(cut_large(records.points, start, k), sweeps, *way_of(effort, k))
+
+
+def way_of(effort: str, k: int) -> tuple[float, int, int]:
+    """Say how hot an annealing begins, with which power it cools, and how often it then goes downhill."""
     hottest = _HOTTEST if effort != "fast" else _HOTTEST_FAST[k > LARGE_K]
-    codes = p - records.points.n_numbers
-    way = (annealing_sweeps(effort, n, p, k, codes), hottest, _POWER, downhill_sweeps(effort, k))
-    return annealing.run(cut_large(records.points, start, k), *way)
+    return hottest, _POWER, downhill_sweeps(effort, k)
 
 
 def cut_large(points: Points, labels: Ints, k: int) -> Ints:

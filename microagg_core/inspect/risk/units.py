@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from microagg_core.arrays import Floats, Ints
 from microagg_core.inspect.candidates import SAME, Candidates
@@ -152,6 +151,8 @@ def nearest_profiles(squares: Floats, profiles: Ints) -> list[int]:
 
 
 def _assigned(costs: Floats) -> float:
+    from scipy.optimize import linear_sum_assignment  # a sixth of a second at every start, and rarely needed
+
     return float(costs[linear_sum_assignment(costs)].sum())
 
 

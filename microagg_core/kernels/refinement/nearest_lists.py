@@ -11,14 +11,19 @@ from microagg_core.kernels.machine_code.jit import jit
 from microagg_core.kernels.tools.threads import each
 from microagg_core.kernels.tree.searches import find_nearest, new_search
 from microagg_core.kernels.tree.shrinking_tree import LEAF, NOBODY, Tree, new_tree
-from microagg_core.kernels.values import Values
+from microagg_core.kernels.values import Values, squared_distances
 
+#: Among so few, all are looked at, which is quicker than a tree.
+FEW = 400
 #: Leaves whose records are searched for in one go: some milliseconds of work.
 _LEAVES_AT_ONCE = 64
 
 
 class NearestOfAll(NamedTuple):
-    """Each record's nearest and their squared distances, (n, found), and the records in the order of the leaves."""
+    """Each record's nearest and their squared distances, (n, found), and the records in the order of the leaves.
+
+    Few records, which are in no leaves, stand in their own order.
+    """
 
     near: ShortInts
     squared: Floats
@@ -30,8 +35,12 @@ def nearest_of_all(values: Values, most: int) -> NearestOfAll:
 
     The tree is asked for stretches of its leaves, each in a thread of its own where some are free.
     """
-    tree, n = new_tree(values), values.X.shape[1]
+    n = values.X.shape[1]
     near, squared = np.empty((n, most), np.int32), np.empty((n, most))
+    if n < FEW:
+        nearest_of_few(values, near, squared)
+        return NearestOfAll(near, squared, np.arange(n, dtype=np.int32))
+    tree = new_tree(values)
     leaves = int(tree.size[0])
 
     def search(first: int) -> None:
@@ -41,6 +50,27 @@ def nearest_of_all(values: Values, most: int) -> NearestOfAll:
 
     each(search, range(0, leaves, _LEAVES_AT_ONCE))
     return NearestOfAll(near, squared, tree.ids[tree.ids != NOBODY])
+
+
+@jit
+def nearest_of_few(values: Values, near: ShortInts, squared: Floats) -> None:
+    """Set the lists of all records, itself the first, by looking at each pair."""
+    n, most = near.shape
+    distances = np.empty(n)
+    for x in range(n):
+        squared_distances(values, 0, values.X[:, x].copy(), distances)
+        near[x, 0], squared[x, 0], found = x, 0.0, 1
+        for y in range(n):
+            d = distances[y]
+            if y == x or (found == most and d >= squared[x, most - 1]):
+                continue
+            at = found if found < most else most - 1
+            while at > 1 and d < squared[x, at - 1]:
+                near[x, at], squared[x, at] = near[x, at - 1], squared[x, at - 1]
+                at -= 1
+            if at < most:
+                near[x, at], squared[x, at] = y, d
+            found = min(found + 1, most)
 
 
 @jit

@@ -13,9 +13,13 @@ from microagg_core.kernels.tools.hashing import mix_words
 
 
 def random_state(seed: int) -> UInt64s:
-    word = mix_words(np.array([seed % 2**64], dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15))
-    state: UInt64s = np.maximum(word, np.uint64(1))
-    return state
+    return random_states(np.array([seed % 2**64], dtype=np.uint64))
+
+
+def random_states(seeds: UInt64s) -> UInt64s:
+    """Make the state of a generator from each seed."""
+    states: UInt64s = np.maximum(mix_words(seeds + np.uint64(0x9E3779B97F4A7C15)), np.uint64(1))
+    return states
 
 
 @jit

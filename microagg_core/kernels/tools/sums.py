@@ -99,6 +99,17 @@ def total_of(X: Floats, start: int, stop: int) -> Floats:
 
 
 @jit
+def column_means(X: Floats) -> Floats:
+    """Compute the mean of each column, its values added up in their order."""
+    means = np.zeros(X.shape[1])
+    for i in range(X.shape[0]):
+        for j in range(X.shape[1]):
+            means[j] += X[i, j]
+    means /= X.shape[0]
+    return means
+
+
+@jit
 def sums_by_value(codes: Ints, n_values: int, Z: Floats, missing: Bools) -> Floats:
     """Count records of each value, with sum and sum of squares of each attribute among them, in one pass.
 

@@ -74,7 +74,7 @@ class Description:
     memory: int = 2 * 2**30
     speed: float = 1.0
     #: Where input, work area and output lie; seconds to the first byte of an answer, bytes a second of one worker, and
-    #: of all of them; requests a second that the store takes.
+    #: of all of them; requests a second that it takes for each prefix.
     store: Literal["s3", "disk"] = "s3"
     latency: float = 0.02
     bandwidth: float = 100e6

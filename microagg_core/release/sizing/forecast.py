@@ -21,6 +21,7 @@ from microagg_core.release.sizing.tasks import (
 from microagg_core.release.sizing.timeline import StepTimes, Timeline, Workplace
 from microagg_core.release.step import STAGES, Load
 from microagg_core.release.steps.scatter import SCATTER
+from microagg_core.store.layout import SHARDS
 
 #: Dask pauses workers at this share of their limit.
 _USABLE = 0.8
@@ -124,8 +125,9 @@ def place_of(description: Description, figures: MeasuredFigures, **changes: floa
     given = {name: getattr(one, name) for name in ("workers", "threads", "speed", "failures")}
     given |= {name: dispatch[name] for name in ("submit", "take", "scheduler", "start")}
     if one.store == "s3":
-        names = ("latency", "bandwidth", "store_bandwidth", "gets", "puts")
+        names = ("latency", "bandwidth", "store_bandwidth")
         given |= {name: getattr(one, name) for name in names}
+        given |= {name: len(SHARDS) * getattr(one, name) for name in ("gets", "puts")}
     return Workplace(**{**given, **changes})
 
 

@@ -29,19 +29,21 @@ from microagg_core.blocks.memory import (
     TASK_UNITS,
     grown_size,
 )
-from microagg_core.blocks.plan import BlockPlan
+from microagg_core.blocks.plan import BlockPlan, default_max_records
 from microagg_core.blocks.routes import SHARD_KEYS
 from microagg_core.data.formats.csv_bytes import RANGE_BYTES
 from microagg_core.data.formats.reading import BATCH_ROWS, PART_BYTES
+from microagg_core.group.algorithms import algorithms
 from microagg_core.registry import members
 from microagg_core.release.planned import BLOCKS, ROUTES
 from microagg_core.release.sizing.description import Description, draw_plan, input_row_bytes, row_bytes
-from microagg_core.release.step import Step
+from microagg_core.release.step import Rows, Step
 from microagg_core.release.steps.anonymize import ANONYMIZED
 from microagg_core.release.steps.keys import PART_KEYS
-from microagg_core.release.steps.scatter import SCATTERED
+from microagg_core.release.steps.scatter import REGROUPED, REGROUPED_SLICES, SCATTERED, tile_width
 from microagg_core.release.steps.survey import CONFIDENTIAL
 from microagg_core.release.steps.units import DIGESTS, REPEATED, UNIT_COLUMNS
+from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.remote import REQUESTS_AT_ONCE
 
 #: Bytes of a staged row besides its values: record number and block.
@@ -56,6 +58,8 @@ _FIRST_READS, _GROUP_ROWS = 3, 1_000_000
 _CHUNK_BYTES = 8 * 2**20
 #: Requests of one task that are under way at a time, where they do not wait for each other.
 PARALLEL_REQUESTS = REQUESTS_AT_ONCE
+#: Sizes of blocks that are looked at, where theirs are not known yet.
+_SIZES = 12
 #: What is no task: copying a checked file to the output.
 UPLOAD = "upload"
 
@@ -109,6 +113,35 @@ class MeasuredFigures:
 def figured(figures: Mapping[str, float], sizes: Sizes) -> Floats:
     """Add up what tasks of these sizes take."""
     return sum((value * sizes[name] for name, value in figures.items() if name in sizes), np.zeros(len(sizes["task"])))
+
+
+def planned_seconds(spec: ReleaseSpec, rows: int, kernel_seconds: float = 0.0, n_blocks: int = 0) -> float:
+    """Estimate the CPU seconds of a release in one process, its start included.
+
+    ``kernel_seconds`` are those of its blocks by the cost model.
+    """
+    roles, figures = spec.roles, measured_figures()
+    description = Description(
+        rows=rows,
+        columns=roles.n_averaged + len(roles.confidential),
+        quasi_identifiers=roles.n_averaged,
+        blocking=len(roles.blocking),
+        identifiers=len(roles.identifiers),
+        refine="off" if spec.effort == "off" else "fast",
+    )
+    sizes = sizes_by_figure(description, np.array([float(rows)]), kernel_seconds, block=np.array([float(n_blocks)]))
+    of_steps = sum(float(figured(of_step, sizes)[0]) for of_step in figures.cpu.values())
+    return figures.dispatch["start"] + of_steps + sum(of.get("release", 0.0) for of in figures.flow.values())
+
+
+def most_seconds(spec: ReleaseSpec, rows: int) -> float:
+    """Estimate the most CPU seconds that a release may take, whatever its blocks are: they are not known yet."""
+    chosen, p = algorithms()[spec.algorithm.name].with_costs_of(spec.algorithm.parameters), spec.roles.n_averaged
+    info = chosen.with_refinement(spec.effort)
+    width = 8.0 * (p + len(spec.roles.confidential))
+    largest = min(rows, spec.blocks.max_records or default_max_records(info, p, spec.k, width))
+    sizes = np.geomspace(spec.k, max(spec.k, largest), _SIZES).astype(np.int64).tolist()
+    return planned_seconds(spec, rows, rows * max(info.cost_seconds(n, p, spec.k) / n for n in sizes))
 
 
 @lru_cache(maxsize=1)
@@ -218,8 +251,11 @@ class Workload:
 
     @cached_property
     def sendings(self) -> dict[str, Sending]:
+        """Rows on their way, by output; those of one that a later one stands for go there alone."""
+        scattered = self._scattered()
+        needs_regrouping = scattered.read.sum() >= REGROUPED_SLICES
         return {
-            SCATTERED.name: self._scattered(),
+            **(self._regrouped(scattered) if needs_regrouping else {SCATTERED.name: scattered}),
             ANONYMIZED.name: self._anonymized(),
             PART_KEYS.name: self._part_keys(),
             DIGESTS.name: self._digests(),
@@ -239,6 +275,26 @@ class Workload:
         read = slices * self.n_parts
         written = float(slices.sum()), float(streams.sum()), objects
         return Sending(*written, to.astype(np.float64), read, streams * self.n_parts, read)
+
+    def _regrouped(self, scattered: Sending) -> dict[str, Sending]:
+        """Send rows by way of tiles of neighbouring parts and neighbouring partitions."""
+        firsts = [np.arange(0, n, tile_width(n)) for n in (self.n_parts, len(scattered.rows))]
+        share = np.add.reduceat(self.part_rows, firsts[0]) / self.part_rows.sum()
+        parts = np.diff(firsts[0], append=self.n_parts)
+
+        def of_tiles(of_partitions: Floats, share: Floats = share) -> Floats:
+            return np.outer(share, np.add.reduceat(of_partitions, firsts[1])).ravel()
+
+        read, streams = of_tiles(scattered.read), of_tiles(scattered.streams_read)
+        asked = np.repeat(scattered.objects * parts, len(firsts[1])).astype(np.float64)
+        written = np.minimum(read, of_tiles(np.ones(len(scattered.rows)), np.ones(len(parts))))
+        rounds = np.minimum(scattered.read, float(len(parts)))
+        return {
+            SCATTERED.name: scattered._replace(
+                rows=of_tiles(scattered.rows), read=read, streams_read=streams, requests=np.minimum(asked, read)
+            ),
+            REGROUPED.name: scattered._replace(written=written, objects=1, read=rounds, requests=rounds),
+        }
 
     def _anonymized(self) -> Sending:
         """Send rows of partitions to the files of their labels, from the first that each has rows for to the last."""
@@ -280,9 +336,10 @@ class Workload:
     def steps(self) -> dict[str, StepTasks]:
         done: dict[str, StepTasks] = {}
         for step in measured_steps().values():
-            tasks = self._tasks_of(step, done)
-            if len(tasks.cpu):
-                done[step.name] = tasks
+            if all(output.name in self.sendings for output in step.sends):
+                tasks = self._tasks_of(step, done)
+                if len(tasks.cpu):
+                    done[step.name] = tasks
         sizes, chunks = sizes_by_figure(self.description, self.file_rows), np.ceil(self.candidate_bytes / _CHUNK_BYTES)
         upload = self._tasks(UPLOAD, sizes, 1, bytes_read=self.candidate_bytes, in_turn=chunks, waits=chunks)
         done[UPLOAD] = replace(upload, bytes_written=self.candidate_bytes)
@@ -290,11 +347,13 @@ class Workload:
 
     def _tasks_of(self, step: Step, done: dict[str, StepTasks]) -> StepTasks:
         """Follow a step's declaration."""
-        received = [self.sendings[output.name] for output in step.receives]
+        # What several outputs may bring, the last of them does.
+        outputs = [output for output in step.receives if output.name in self.sendings][-1:]
+        received = [self.sendings[output.name] for output in outputs]
         sizes = self._sizes(step, received)
         nothing = np.zeros(len(sizes["task"]))
         at_once = sum((sending.requests for sending in received), nothing)
-        n_bytes = sum((self._received_bytes(step, sending, done) for sending in received), nothing)
+        n_bytes = sum((self._received_bytes(output, done) for output in outputs), nothing)
         in_turn, waits, ahead = self._input_reads() if step.reads_input else (nothing, nothing, nothing)
         n_bytes = n_bytes + (self.input_bytes if step.reads_input else 0.0)
         for output in step.same:
@@ -310,7 +369,8 @@ class Workload:
 
     def _sizes(self, step: Step, received: list[Sending]) -> Sizes:
         """Size a step's tasks by what makes one, and by the rows that come and go."""
-        plan, one, sent = self.plan, self.description, [self.sendings[output.name] for output in step.sends]
+        plan, one = self.plan, self.description
+        sent = [self.sendings[output.name] for output in step.sends if output.name in self.sendings]
         counts: Sizes = {}
         seconds: Floats | float = 0.0
         if step.per == "part":
@@ -334,10 +394,11 @@ class Workload:
         counts["stream_written"] = sum((sending.streams_written + nothing for sending in sent), nothing)
         return sizes_by_figure(one, rows, seconds, **counts)
 
-    def _received_bytes(self, step: Step, sending: Sending, done: dict[str, StepTasks]) -> Floats:
+    def _received_bytes(self, output: Rows, done: dict[str, StepTasks]) -> Floats:
+        sending = self.sendings[output.name]
         if sending.n_bytes is not None:
             return sending.n_bytes
-        (maker,) = (name for name, other in measured_steps().items() if set(other.sends) & set(step.receives))
+        (maker,) = (name for name, other in measured_steps().items() if output in other.sends)
         return np.asarray(done[maker].bytes_written.sum() * sending.rows / sending.rows.sum())
 
     def _same_number_reads(self, step: Step, output: str, done: dict[str, StepTasks]) -> tuple[float, Floats | float]:

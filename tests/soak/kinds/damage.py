@@ -39,7 +39,7 @@ _OF_WORK = ("emptied", "truncated", "flipped", "zeroed", "removed")
 def _group(name: str) -> str:
     """Name objects of one kind: the folder, and the name without its numbers."""
     folder, _, last = name.rpartition("/")
-    return "/".join([*folder.split("/", 2)[2:], "".join(c for c in last if not c.isdigit())])
+    return "/".join([*folder.split("/", 3)[3:], "".join(c for c in last if not c.isdigit())])
 
 
 def _staged(case: Case, ending: str = "") -> list[str]:

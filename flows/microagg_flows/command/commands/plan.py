@@ -70,12 +70,13 @@ def plan(
         ),
     ] = None,
     expected: Annotated[
-        bool,
+        bool | None,
         typer.Option(
             "--expected/--no-expected",
-            help="Group some blocks for the k asked and its neighbours, and show what they lose and give away.",
+            help="Group some blocks for the k asked and its neighbours, and show what they lose and give away; by "
+            "default where it takes at most a twentieth of a run.",
         ),
-    ] = True,
+    ] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -90,7 +91,7 @@ def plan(
         _plan(Order(spec, release_id, settings=tuple(settings or ())), record, expected, as_json)
 
 
-def _plan(order: Order, record: RunRecord, expecting: bool, as_json: bool) -> None:
+def _plan(order: Order, record: RunRecord, expecting: bool | None, as_json: bool) -> None:
     from microagg_core.plain import to_plain
     from microagg_flows.releasing import plan_release
 
