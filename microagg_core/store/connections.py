@@ -36,7 +36,9 @@ _S3_REQUESTS = {
     "BucketKeyEnabled": "sse_bucket_key_enabled", "requester_pays": "request_payer", "anon": "skip_signature",
 }  # fmt: skip
 _S3_KEYS = {
-    "key": "access_key", "username": "access_key", "secret": "secret_key", "password": "secret_key", "token": "token",
+    "aws_access_key_id": "access_key", "aws_secret_access_key": "secret_key", "aws_session_token": "token",
+    "username": "access_key", "password": "secret_key",
+    "key": "access_key", "secret": "secret_key", "token": "token",
 }  # fmt: skip
 _S3_CLIENT = {"endpoint_url": "endpoint_url", "use_ssl": "use_ssl"}
 _S3 = {"profile", "config_kwargs", "client_kwargs", *_S3_CLIENT, *_S3_KEYS, *_S3_REQUESTS}
@@ -111,11 +113,14 @@ def _limits(address: str, verify: Any = None, proxies: Mapping[str, str] | None 
 def _open_s3(name: str, options: Options) -> Bucket:
     from botocore import UNSIGNED
     from botocore.config import Config
+    from botocore.exceptions import PartialCredentialsError
     from botocore.session import Session
     from obstore.store import S3Store
 
     session = Session(profile=options.get("profile"))
-    if keys := _renamed(options, _S3_KEYS):
+    if keys := _renamed({**options.get("client_kwargs", {}), **options}, _S3_KEYS):
+        if not {"access_key", "secret_key"} <= keys.keys():
+            raise PartialCredentialsError(provider="storage options", cred_var="key, secret")
         session.set_credentials(**keys)
     special = _renamed(options, _S3_REQUESTS)
     # A signature of version 4 is for one region, whose address it holds.
@@ -124,8 +129,12 @@ def _open_s3(name: str, options: Options) -> Bucket:
     config = Config(**{**_S3_SECONDS, **options.get("config_kwargs", {}), **once})
     named = {**_renamed(options, _S3_CLIENT), **options.get("client_kwargs", {})}
     client = session.create_client("s3", config=config, **named)
-    if (region := _region(client, name)) != client.meta.region_name:
-        client = session.create_client("s3", config=config, **{**named, "region_name": region})
+    region = str(client.meta.region_name).replace("aws-global", "us-east-1")
+    if ".amazonaws." in client.meta.endpoint_url:
+        region = name.split(":")[3] if name.startswith("arn:") else _region(client, name, region)
+        # By the name of a region: else an address is made that is good everywhere, after a redirection.
+        regional = Config(s3={"addressing_style": "virtual", **(client.meta.config.s3 or {})})
+        client = session.create_client("s3", config=config.merge(regional), **{**named, "region_name": region})
     anywhere = client.generate_presigned_url("get_object", {"Bucket": name, "Key": "key"}).partition("?")[0]
     address = str(anywhere).removesuffix("/key")
     store = S3Store(
@@ -134,6 +143,7 @@ def _open_s3(name: str, options: Options) -> Bucket:
         virtual_hosted_style_request=True,
         region=region,
         conditional_put="etag",
+        checksum_algorithm="sha256",  # which the signature wants anyway, and buckets with locked objects want
         credential_provider=None if version is UNSIGNED else _credentials(session),
         **special,
         **_limits(address, named.get("verify", session.get_config_variable("ca_bundle")), client.meta.config.proxies),
@@ -142,18 +152,15 @@ def _open_s3(name: str, options: Options) -> Bucket:
     return Bucket(store, client, {"Bucket": name, **payer})
 
 
-def _region(client: Any, name: str) -> str:
-    """Find the region in which a bucket is, which may be another than that of whoever asks."""
+def _region(client: Any, name: str, default: str) -> str:
+    """Ask AWS for the region in which a bucket is, which may be another than that of whoever asks."""
     from botocore.exceptions import ClientError
 
-    region = str(client.meta.region_name)
-    if ".amazonaws." not in client.meta.endpoint_url or name.startswith("arn:"):
-        return region.replace("aws-global", "us-east-1")
     try:
         answer = client.head_bucket(Bucket=name)
     except ClientError as error:  # whoever may not ask is told all the same
         answer = error.response
-    return str(answer["ResponseMetadata"].get("HTTPHeaders", {}).get("x-amz-bucket-region", region))
+    return str(answer["ResponseMetadata"].get("HTTPHeaders", {}).get("x-amz-bucket-region", default))
 
 
 def _credentials(session: Any) -> Callable[[], Any]:
