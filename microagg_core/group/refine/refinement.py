@@ -60,14 +60,14 @@ def _annealed(records: Records, start: Ints, k: int, effort: str, seed: int) -> 
     n, p = records.points.shape
     annealing = Annealing(records.points, records.near(neighbour_count(n, k)), k, seed)
     sweeps = annealing_sweeps(effort, n, p, k, p - records.points.n_numbers)
-    way = way_of(effort, k, starts_from_slabs(n, p, k))
-    return annealing.run(cut_large(records.points, start, k), sweeps, *way)
+    hottest, power, downhill = way_of(effort, k)
+    hottest *= COOLER if starts_from_slabs(n, p, k) else 1.0
+    return annealing.run(cut_large(records.points, start, k), sweeps, hottest, power, downhill)
 
 
-def way_of(effort: str, k: int, is_from_slabs: bool) -> tuple[float, int, int]:
+def way_of(effort: str, k: int) -> tuple[float, int, int]:
     """Say how hot an annealing begins, with which power it cools, and how often it then goes downhill."""
     hottest = _HOTTEST if effort != "fast" else _HOTTEST_FAST[k > LARGE_K]
-    hottest *= COOLER if is_from_slabs else 1.0
     return hottest, _POWER, downhill_sweeps(effort, k)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from microagg_core.arrays import Bools, Floats, Ints, ShortInts, UInt64s
 from microagg_core.errors import DataError
 from microagg_core.group.bounds import floats_in_units, rounded_down
-from microagg_core.group.costs import annealing_sweeps, factor_is_affordable, starts_from_slabs
+from microagg_core.group.costs import annealing_sweeps, factor_is_affordable
 from microagg_core.group.labels import checked_labels, exponents_for
 from microagg_core.group.metrics.losses import squares_within
 from microagg_core.group.points import Points
@@ -46,8 +46,7 @@ def are_small(sizes: Ints, points: Points, k: int, effort: str | float, proving:
     are_packed_alike = points.X[:, points.is_code].max(initial=0) < _ONE_BYTE
     if effort not in ("off", "fast") or not are_packed_alike or (proving and factor_is_affordable(k, p, k)):
         return np.zeros(len(sizes), dtype=np.bool_)
-    of_mdav = [n < FEW and not tree_pays(n, p, k) and not starts_from_slabs(n, p, k) for n in sizes.tolist()]
-    return np.array(of_mdav, dtype=np.bool_)
+    return np.array([n < FEW and not tree_pays(n, p, k) for n in sizes.tolist()], dtype=np.bool_)
 
 
 def group_small_blocks(
@@ -150,7 +149,7 @@ def _refined(
         for own, sse in zip(given, least, strict=True)
     ]
     annealed, (words, worth) = start.copy(), packed(points)
-    hottest, power, downhill = way_of("fast", k, False)
+    hottest, power, downhill = way_of("fast", k)
     worths = np.ldexp(worth, 2 * placed.exponents[:, None, None])
     blocks = (placed.starts, counts, k, np.array(sweeps))
     way = (hottest, power, rebuild_every(k), downhill)
