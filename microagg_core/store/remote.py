@@ -87,6 +87,16 @@ _CHUNK = 8 * 2**20
 _DELETES_AT_ONCE = 8
 
 
+class _Awaited(Future[T]):
+    """Result for which a thread waits that looks up each second: an interrupt just before it sleeps wakes nobody."""
+
+    def result(self, timeout: float | None = None) -> T:
+        while timeout is None and not self.done():
+            with contextlib.suppress(TimeoutError):
+                super().result(1)
+        return super().result(timeout)
+
+
 class Daemons(Executor):
     """Threads for requests, which keep no process from ending, as those of a ThreadPoolExecutor do."""
 
@@ -95,7 +105,7 @@ class Daemons(Executor):
         self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
 
     def submit(self, call: Callable[..., T], /, *args: Any, **named: Any) -> Future[T]:
-        future = Future[T]()
+        future = _Awaited[T]()
         self._calls.put((future, partial(call, *args, **named)))
         if not self._idle.acquire(blocking=False) and self._left > 0:
             self._left -= 1
