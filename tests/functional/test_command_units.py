@@ -205,7 +205,7 @@ def test_a_plan_tells_which_households_are_withheld(project: Project) -> None:
     assert "withheld: one unit has 9 rows, and fewer than k=3 in its block have as many" in planned.out
     assert "withheld: 18 more records so that totals known elsewhere do not tell of the others" in planned.out
     assert "withheld: unit: {rows: {at_most: 4}} would release 4 rows of each unit that has more" in planned.out
-    assert "left out: of units of several rows nothing is expected, as" in planned.out
+    assert "\nof units of several rows nothing is expected, as" in planned.out
     refused = written(project, households(9)).call("plan", "release.yaml")
     refused.assert_refused(3, "here records are units", "with unit: {rows: {at_most: 4}} at least k=3 units have each")
 
