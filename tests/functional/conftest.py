@@ -13,8 +13,9 @@ from servers.dask_processes import DaskCluster, running_cluster
 
 @pytest.fixture(scope="session")
 def dask_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
-    """A real scheduler and two real workers, shared by all tests of the session."""
-    with running_cluster(tmp_path_factory.mktemp("dask")) as cluster:
+    """A real scheduler and two real workers without credentials, shared by all tests of the session."""
+    no_keys = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}
+    with running_cluster(tmp_path_factory.mktemp("dask"), no_keys) as cluster:
         yield cluster
 
 

@@ -224,7 +224,7 @@ def test_damage_in_the_work_area_is_made_good(project: Project, monkeypatch: pyt
 
 @pytest.mark.server
 def test_buckets_and_credentials(dask_cluster: DaskCluster, project: Project, s3_bucket: Place) -> None:
-    """The cluster comes first: its workers have no credentials."""
+    """The cluster's workers have no credentials, whatever ran before."""
     project.write(people(300))
     options = s3_bucket.storage_options
 
