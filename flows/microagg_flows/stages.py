@@ -49,14 +49,7 @@ from microagg_core.release.steps.checking import (
 from microagg_core.release.steps.demands import DISTRIBUTIONS
 from microagg_core.release.steps.keys import KEYS, MERGE_KEYS, counted_keys
 from microagg_core.release.steps.measuring import measure_release
-from microagg_core.release.steps.scatter import (
-    MEASURE_SCALE,
-    REGROUP,
-    SCATTER,
-    SCATTERED,
-    needs_regrouping,
-    refuse_lost,
-)
+from microagg_core.release.steps.scatter import MEASURE_SCALE, SCATTER, refuse_lost
 from microagg_core.release.steps.survey import SURVEY_PARTS, combine_survey
 from microagg_core.release.steps.units import (
     REPEATED,
@@ -201,9 +194,6 @@ def scatter(release: Release) -> str:
     draw_for_page(release)
     scattered = release.do(SCATTER)
     refuse_lost(planned.survey.arrivals - planned.outline.withheld_rows, scattered)
-    if needs_regrouping(scattered):
-        release.do(REGROUP)
-        release.drop_slices(SCATTER, SCATTERED)
     noted = notes_of_input(release.written(EXPECTED))
     release.know(MEASURE_SCALE, moments_of_released(noted, len(planned.context.kinds)))
     release.know(DISTRIBUTIONS, distributions_of(planned, noted))
@@ -236,7 +226,6 @@ def validate(release: Release) -> str:
 def measure(release: Release) -> str:
     """Combine losses and risks from the blocks."""
     release.drop_slices(SCATTER)
-    release.drop_slices(REGROUP)
     written, carried = release.written(*ANONYMIZE.writes), nights.carried_files(release)
     came = release.known(MEASURE_SCALE)
     release.measured = measure_release(release.planned, written, release.inspected, came, carried)

@@ -125,12 +125,11 @@ class StepsDone(ABC):
             self.steps.pop(step.name, None)
             self._receipts.pop(step.name, None)
 
-    def drop_slices(self, step: Step, *outputs: Rows) -> None:
-        """Forget where the rows lie that a step sent, all or some, once nobody needs them any more."""
-        dropped, receipts = {output.name for output in outputs}, self._receipts.get(step.name, {})
-        for number, receipt in receipts.items():
-            kept = tuple(rows for rows in receipt.sent if dropped and rows.output not in dropped)
-            receipts[number] = replace(receipt, sent=kept)
+    def drop_slices(self, *steps: Step) -> None:
+        """Forget where the rows lie that steps sent, once nobody needs them any more."""
+        for step in steps:
+            receipts = self._receipts.get(step.name, {})
+            receipts.update((number, replace(receipt, sent=())) for number, receipt in receipts.items())
 
     def forget(self, places: Sequence[Place]) -> None:
         """Take what these tasks made for not done, and begin anew."""

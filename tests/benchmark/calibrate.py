@@ -54,10 +54,10 @@ CASES = (
     Case(300_000, 2_000, confidential=1),
     Case(300_000, 100, refine="fast"),
     Case(300_000, 10_000, refine="fast"),
-    Case(1_000_000, 5_000, pieces=400, part_rows=100_000, regroups=True),
+    Case(1_000_000, 5_000, pieces=400, part_rows=100_000),
     Case(300_000, 2_000, pieces=1_500),
     Case(2_000_000, 3_000),
-    Case(600_000, 2_000, part_rows=40_000, file_bytes=200_000, regroups=True),
+    Case(600_000, 2_000, part_rows=40_000, file_bytes=200_000),
 )
 _CREDENTIALS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY, "AWS_DEFAULT_REGION": REGION}
 #: Made twice, on a disk and in a bucket, for what a bucket costs: with many small objects, and with few large ones.

@@ -92,6 +92,9 @@ class NullWorkers:
     def memory_per_task(self) -> int | None:
         return None
 
+    def expect(self, cpu_seconds: float) -> str:
+        return "by nobody"
+
 
 @contextmanager
 def null_workers(census: Census) -> Iterator[NullWorkers]:

@@ -7,7 +7,6 @@ CPU seconds are those of the task alone, however busy the machine is.
 from __future__ import annotations
 
 import datetime
-import math
 import os
 import time
 from collections import Counter
@@ -32,7 +31,6 @@ from microagg_core.data.tables import slices
 from microagg_core.data.tables.slices import frames_of, tables_of
 from microagg_core.release.publish import Upload
 from microagg_core.release.step import Receipt, Task
-from microagg_core.release.steps import scatter
 from microagg_core.spec.loading import load_spec
 from microagg_core.store.buckets import BucketStore
 from microagg_core.store.objects import Store
@@ -47,7 +45,7 @@ from microagg_flows.stages import STAGES, Stage, run_stage
 class Case:
     """A release to be recorded; with ``pieces`` its work is cut into so many partitions, however small they get.
 
-    ``file_bytes`` is what a released file aims at in memory; with ``regroups`` rows are sent in two rounds.
+    ``file_bytes`` is what a released file aims at in memory.
     """
 
     rows: int
@@ -58,7 +56,6 @@ class Case:
     pieces: int | None = None
     part_rows: int = 1_000_000
     file_bytes: int = FILE_BYTES
-    regroups: bool = False
 
 
 @dataclass(frozen=True)
@@ -229,7 +226,6 @@ def record(case: Case, folder: Path, store: str | None = None, options: dict[str
     with (
         patch.object(InputFormat, "part_bytes", 1),
         patch.multiple(packing, FILE_BYTES=case.file_bytes, **pieces),
-        patch.object(scatter, "REGROUPED_SLICES", 1 if case.regroups else math.inf),
         patch.dict(os.environ, {SWITCH: "off"}),
         workers.counting(),
     ):

@@ -17,7 +17,6 @@ import yaml
 from covering import share
 from inputs.people import people
 from microagg_core.errors import InternalError
-from microagg_core.release.steps.scatter import REGROUPED
 from microagg_core.release.verify import verify
 from microagg_core.spec.clusters import LocalCluster
 from microagg_core.spec.loading import load_spec
@@ -44,7 +43,6 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str
         patch.setattr("microagg_core.release.step.OBJECT_BYTES", 8192)
         folder = tmp_path_factory.mktemp("whole")
         run_stages(start(write_release(folder, tables(), **CHANGES)))
-        patch.setattr("microagg_core.release.steps.scatter.REGROUPED_SLICES", 1)  # the others make a second round
         yield data_digests(folder / "output")
 
 
@@ -59,7 +57,6 @@ def test_an_interrupted_run_goes_on_and_gives_the_same_bytes(expected: dict[str,
         release = start(path)  # a new process each time knows only what lies in the work area
         run_until(last, release)
         assert not (tmp_path / "cut" / "output").exists()
-        assert release.has(REGROUPED) == (last not in ("survey", "plan"))
     run_stages(start(path))
     assert data_digests(tmp_path / "cut" / "output") == expected
 
@@ -106,7 +103,7 @@ class _FailsAt:
         return self.inner.map(one, items, what)
 
 
-@pytest.mark.parametrize("stage", share(["survey", "scatter", "regroup", "anonymize", "assemble"], 2))
+@pytest.mark.parametrize("stage", share(["survey", "scatter", "anonymize", "assemble"], 2))
 def test_a_task_that_failed_is_the_only_one_done_again(stage: str, expected: dict[str, str], tmp_path: Path) -> None:
     path = write_release(tmp_path / "cut", tables(), **CHANGES)
     release = start(path)

@@ -71,6 +71,16 @@ def test_nothing_is_proved_where_nothing_is_asked_for() -> None:
         assert all(np.isnan(block.lower_bound) for block in unproved)
 
 
+def test_groups_that_lose_more_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shuffle(*arguments: object) -> None:
+        np.random.default_rng(0).shuffle(arguments[3])
+
+    monkeypatch.setattr("microagg_core.group.refine.small_blocks.anneal_blocks", shuffle)
+    points = Points.of(np.random.default_rng(0).random((50, 3)))
+    (block,) = group_small_blocks(points, points, np.array([0, 50]), 5, "fast", np.ones(1, dtype=np.uint64))
+    assert block.refined is block.labels
+
+
 def test_missing_and_infinite_values_are_refused() -> None:
     broken = Points.of(np.array([[1.0], [np.nan], [3.0]]))
     with pytest.raises(DataError, match="missing or infinite"):

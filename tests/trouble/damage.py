@@ -73,7 +73,6 @@ def _small_pieces() -> Iterator[None]:
         mock.patch("microagg_core.release.steps.sampling._MOST_ROWS", 40),
         mock.patch("microagg_core.release.step.RUN_BYTES", 1200),
         mock.patch("microagg_core.release.step.OBJECT_BYTES", 3000),
-        mock.patch("microagg_core.release.steps.scatter.REGROUPED_SLICES", 1),
         mock.patch("microagg_core.release.steps.units.RUN_UNITS", 60),
         mock.patch("microagg_core.release.steps.units.TASK_UNITS", 100),
     ):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -84,17 +83,11 @@ def test_large_keys_are_cut_and_all_are_the_same_release() -> None:
 # --- Tasks ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("two_rounds", [False, True])
-def test_every_step_works_on_all_rows(two_rounds: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("microagg_core.release.sizing.tasks.REGROUPED_SLICES", 1 if two_rounds else math.inf)
-    steps = Workload(CENSUS, measured_figures()).steps
-    assert [*steps] == [step for step in (*measured_steps(), UPLOAD) if two_rounds or step != "regroup"]
-    for step in {"survey", "scatter", "regroup", "anonymize", "assemble", "check-files", "upload"} & steps.keys():
+def test_every_step_works_on_all_rows() -> None:
+    steps = work_of(CENSUS).steps
+    assert list(steps) == [*measured_steps(), UPLOAD]
+    for step in ("survey", "scatter", "anonymize", "assemble", "check-files", "upload"):
         assert steps[step].sizes["row"].sum() == pytest.approx(CENSUS.rows)
-    if two_rounds:
-        sent, received = steps["scatter"].sizes, steps["regroup"].sizes
-        assert received["slice_read"].sum() == pytest.approx(sent["slice_written"].sum(), rel=0.02)
-        assert received["slice_written"].sum() == pytest.approx(steps["anonymize"].sizes["slice_read"].sum(), rel=0.02)
 
 
 def test_what_is_sent_is_received() -> None:

@@ -258,8 +258,8 @@ class DaskExecutor:
         """Fetch results that are there at once, which takes flow and scheduler a third of one by one."""
         done = {number: future for number, future in finished.items() if future.status == "finished"}
         if done:
-            ask = partial(self._client.sync, self._client._gather, list(done.values()))
-            fetched = _result_of(partial(ask, callback_timeout=_RECEIPT_SECONDS), what, min(done))
+            gather = partial(self._client.gather, list(done.values()), asynchronous=True)
+            fetched = _result_of(partial(self._client.sync, gather, callback_timeout=_RECEIPT_SECONDS), what, min(done))
             yield from zip(done, fetched, strict=True)
         for number in finished.keys() - done.keys():
             yield number, _result_of(partial(finished[number].result, timeout=_RECEIPT_SECONDS), what, number)

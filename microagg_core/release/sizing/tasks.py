@@ -37,10 +37,10 @@ from microagg_core.group.algorithms import algorithms
 from microagg_core.registry import members
 from microagg_core.release.planned import BLOCKS, ROUTES
 from microagg_core.release.sizing.description import Description, draw_plan, input_row_bytes, row_bytes
-from microagg_core.release.step import Rows, Step
+from microagg_core.release.step import Step
 from microagg_core.release.steps.anonymize import ANONYMIZED
 from microagg_core.release.steps.keys import PART_KEYS
-from microagg_core.release.steps.scatter import REGROUPED, REGROUPED_SLICES, SCATTERED, tile_width
+from microagg_core.release.steps.scatter import SCATTERED
 from microagg_core.release.steps.survey import CONFIDENTIAL
 from microagg_core.release.steps.units import DIGESTS, REPEATED, UNIT_COLUMNS
 from microagg_core.spec.release import ReleaseSpec
@@ -251,11 +251,8 @@ class Workload:
 
     @cached_property
     def sendings(self) -> dict[str, Sending]:
-        """Rows on their way, by output; those of one that a later one stands for go there alone."""
-        scattered = self._scattered()
-        needs_regrouping = scattered.read.sum() >= REGROUPED_SLICES
         return {
-            **(self._regrouped(scattered) if needs_regrouping else {SCATTERED.name: scattered}),
+            SCATTERED.name: self._scattered(),
             ANONYMIZED.name: self._anonymized(),
             PART_KEYS.name: self._part_keys(),
             DIGESTS.name: self._digests(),
@@ -275,26 +272,6 @@ class Workload:
         read = slices * self.n_parts
         written = float(slices.sum()), float(streams.sum()), objects
         return Sending(*written, to.astype(np.float64), read, streams * self.n_parts, read)
-
-    def _regrouped(self, scattered: Sending) -> dict[str, Sending]:
-        """Send rows by way of tiles of neighbouring parts and neighbouring partitions."""
-        firsts = [np.arange(0, n, tile_width(n)) for n in (self.n_parts, len(scattered.rows))]
-        share = np.add.reduceat(self.part_rows, firsts[0]) / self.part_rows.sum()
-        parts = np.diff(firsts[0], append=self.n_parts)
-
-        def of_tiles(of_partitions: Floats, share: Floats = share) -> Floats:
-            return np.outer(share, np.add.reduceat(of_partitions, firsts[1])).ravel()
-
-        read, streams = of_tiles(scattered.read), of_tiles(scattered.streams_read)
-        asked = np.repeat(scattered.objects * parts, len(firsts[1])).astype(np.float64)
-        written = np.minimum(read, of_tiles(np.ones(len(scattered.rows)), np.ones(len(parts))))
-        rounds = np.minimum(scattered.read, float(len(parts)))
-        return {
-            SCATTERED.name: scattered._replace(
-                rows=of_tiles(scattered.rows), read=read, streams_read=streams, requests=np.minimum(asked, read)
-            ),
-            REGROUPED.name: scattered._replace(written=written, objects=1, read=rounds, requests=rounds),
-        }
 
     def _anonymized(self) -> Sending:
         """Send rows of partitions to the files of their labels, from the first that each has rows for to the last."""
@@ -336,10 +313,9 @@ class Workload:
     def steps(self) -> dict[str, StepTasks]:
         done: dict[str, StepTasks] = {}
         for step in measured_steps().values():
-            if all(output.name in self.sendings for output in step.sends):
-                tasks = self._tasks_of(step, done)
-                if len(tasks.cpu):
-                    done[step.name] = tasks
+            tasks = self._tasks_of(step, done)
+            if len(tasks.cpu):
+                done[step.name] = tasks
         sizes, chunks = sizes_by_figure(self.description, self.file_rows), np.ceil(self.candidate_bytes / _CHUNK_BYTES)
         upload = self._tasks(UPLOAD, sizes, 1, bytes_read=self.candidate_bytes, in_turn=chunks, waits=chunks)
         done[UPLOAD] = replace(upload, bytes_written=self.candidate_bytes)
@@ -347,13 +323,11 @@ class Workload:
 
     def _tasks_of(self, step: Step, done: dict[str, StepTasks]) -> StepTasks:
         """Follow a step's declaration."""
-        # What several outputs may bring, the last of them does.
-        outputs = [output for output in step.receives if output.name in self.sendings][-1:]
-        received = [self.sendings[output.name] for output in outputs]
+        received = [self.sendings[output.name] for output in step.receives]
         sizes = self._sizes(step, received)
         nothing = np.zeros(len(sizes["task"]))
         at_once = sum((sending.requests for sending in received), nothing)
-        n_bytes = sum((self._received_bytes(output, done) for output in outputs), nothing)
+        n_bytes = sum((self._received_bytes(step, sending, done) for sending in received), nothing)
         in_turn, waits, ahead = self._input_reads() if step.reads_input else (nothing, nothing, nothing)
         n_bytes = n_bytes + (self.input_bytes if step.reads_input else 0.0)
         for output in step.same:
@@ -369,8 +343,7 @@ class Workload:
 
     def _sizes(self, step: Step, received: list[Sending]) -> Sizes:
         """Size a step's tasks by what makes one, and by the rows that come and go."""
-        plan, one = self.plan, self.description
-        sent = [self.sendings[output.name] for output in step.sends if output.name in self.sendings]
+        plan, one, sent = self.plan, self.description, [self.sendings[output.name] for output in step.sends]
         counts: Sizes = {}
         seconds: Floats | float = 0.0
         if step.per == "part":
@@ -394,11 +367,10 @@ class Workload:
         counts["stream_written"] = sum((sending.streams_written + nothing for sending in sent), nothing)
         return sizes_by_figure(one, rows, seconds, **counts)
 
-    def _received_bytes(self, output: Rows, done: dict[str, StepTasks]) -> Floats:
-        sending = self.sendings[output.name]
+    def _received_bytes(self, step: Step, sending: Sending, done: dict[str, StepTasks]) -> Floats:
         if sending.n_bytes is not None:
             return sending.n_bytes
-        (maker,) = (name for name, other in measured_steps().items() if output in other.sends)
+        (maker,) = (name for name, other in measured_steps().items() if set(other.sends) & set(step.receives))
         return np.asarray(done[maker].bytes_written.sum() * sending.rows / sending.rows.sum())
 
     def _same_number_reads(self, step: Step, output: str, done: dict[str, StepTasks]) -> tuple[float, Floats | float]:

@@ -27,7 +27,7 @@ from microagg_core.inspect.contract import UNIT
 from microagg_core.release.planned import BLOCKS, PLANNED, Planned, load_blocks, load_planned
 from microagg_core.release.step import JsonOutput, Rows, Step, TableOutput, Work
 from microagg_core.release.steps.demands import DISTRIBUTIONS, PartitionDemands
-from microagg_core.release.steps.scatter import MEASURE_SCALE, REGROUPED, SCATTERED, gather_partition
+from microagg_core.release.steps.scatter import MEASURE_SCALE, SCATTERED, gather_partition
 
 #: The rows of a partition, anonymized, sent to files; its loss; and the sizes and losses of its blocks.
 ANONYMIZED, LOSSES, BLOCK_LINES = Rows("anonymized"), JsonOutput("losses", LossStatistics), TableOutput("blocks-audit")
@@ -116,7 +116,7 @@ ANONYMIZE = Step(
     memory=lambda load: int(_COPIES * load.rows * load.row_bytes + load.block_bytes),
     knows=(*PLANNED, MEASURE_SCALE, DISTRIBUTIONS),
     ranges_of=(BLOCKS,),
-    receives=(SCATTERED, REGROUPED),
+    receives=(SCATTERED,),
     writes=(LOSSES, BLOCK_LINES),
     sends=(ANONYMIZED,),
 )

@@ -5,10 +5,6 @@ gathers its slices of those objects, by block and record. Against a shuffle betw
 one write and read, and gains what a release needs: a killed worker loses one task and nothing of what others finished,
 memory stays at a few batches however large the file, and each step can be counted, checksummed and repeated.
 
-Each partition reads a range of each part's objects. Where these are millions, the slices of neighbouring parts for
-neighbouring partitions are put together in between: 1,000 times 1,000 ranges would become 64,000 in two rounds, for one
-more pass over the bytes, in which no row is decoded.
-
 Scattered rows carry their record number, block, quasi-identifiers and confidential values; identifiers, dropped
 columns and blocking values stay behind (a block's label is known from the plan). Where units have several rows that are
 released one by one, the number of its unit travels with each. What the gate notes of the input it notes here, of the
@@ -17,7 +13,6 @@ rows as they were read.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,7 +23,7 @@ from microagg_core.blocks.memory import RUN_BYTES, STEADY_BYTES, grown_size
 from microagg_core.blocks.routes import Routes
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.ordering import ascending_order
-from microagg_core.data.tables.slices import RECORD, Slices, join_slices
+from microagg_core.data.tables.slices import RECORD
 from microagg_core.errors import DataError
 from microagg_core.group.metrics.moments import Moments
 from microagg_core.inspect.contract import UNIT
@@ -45,10 +40,8 @@ Ints = NDArray[np.int64]
 
 #: The copies of rows that are packed together that a worker holds.
 _COPIES = 4
-#: The rows of an input part, sent to partitions; and the same of neighbouring parts, put together.
-SCATTERED, REGROUPED = Rows("scattered"), Rows("regrouped")
-#: Slices from which on a second round is made: 5 billion rows have as many, and take as long in one as in two.
-REGROUPED_SLICES = 3_000_000
+#: The rows of an input part, sent to partitions.
+SCATTERED = Rows("scattered")
 #: Moments of all records that are released, on whose scale losses are measured.
 MEASURE_SCALE = JsonOutput("measure-scale", tuple[Moments, ...])
 
@@ -90,59 +83,6 @@ SCATTER = Step(
 )
 
 
-def regroup_slices(work: Work) -> int:
-    """Put the slices of neighbouring parts together, by partition and in the order of their parts."""
-    slices, contents = work.slices(SCATTERED), work.contents(SCATTERED)
-    packs = [
-        (data, Slices.of([of_part._replace(maker=work.number, object=0, start=0, end=len(data))]))
-        for of_part, data in zip(slices, contents, strict=True)
-    ]
-    work.send_packed(REGROUPED, *join_slices(packs))
-    return int(slices.array["rows"].sum())
-
-
-def tiles_of(slices: Slices) -> list[Slices]:
-    """Share slices out by neighbouring parts and neighbouring partitions, the root of their number of each.
-
-    >>> from microagg_core.data.tables.slices import Slice
-    >>> [[(s.maker, s.destination) for s in tile] for tile in tiles_of(Slices.of(
-    ...     Slice(part, 0, partition, partition, partition + 1, 1, 0) for part in range(3) for partition in range(2)))]
-    [[(0, 0), (0, 1), (1, 0), (1, 1)], [(2, 0), (2, 1)]]
-    """
-    array = slices.array
-    part, partition = array["maker"].astype(np.int64), array["destination"].astype(np.int64)
-    n_partitions = int(partition.max()) + 1
-    tile = part // tile_width(int(part.max()) + 1) * n_partitions + partition // tile_width(n_partitions)
-    order = np.lexsort((array["start"], array["object"], part, tile))
-    bounds = np.flatnonzero(np.diff(tile[order])) + 1
-    return [Slices(of_tile) for of_tile in np.split(array[order], bounds)]
-
-
-def tile_width(n: int) -> int:
-    """Count the parts or partitions that a tile has of so many.
-
-    >>> tile_width(2), tile_width(1000)
-    (2, 32)
-    """
-    return math.ceil(math.sqrt(n))
-
-
-REGROUP = Step(
-    name="regroup",
-    stage="scatter",
-    per="tile",
-    does=regroup_slices,
-    receives=(SCATTERED,),
-    deals=tiles_of,
-    sends=(REGROUPED,),
-)
-
-
-def needs_regrouping(scattered: Sequence[Receipt]) -> bool:
-    """Tell whether partitions would read too many ranges; it depends on data and spec alone."""
-    return sum(len(receipt.slices(SCATTERED)) for receipt in scattered) >= REGROUPED_SLICES
-
-
 def refuse_changed(planned: Planned, part: int, fingerprint: Fingerprint) -> None:
     """Stop if a part is not, row for row, what was surveyed."""
     if fingerprint.text() != planned.survey.fingerprints[part]:
@@ -167,7 +107,7 @@ def _scattered_rows(planned: Planned, routes: Routes, released: Routed) -> tuple
 
 def gather_partition(work: Work) -> pa.Table:
     """Read the rows of one partition, by block and record number."""
-    table = work.gather(REGROUPED if work.slices(REGROUPED) else SCATTERED)
+    table = work.gather(SCATTERED)
     if table is None:
         raise _unlike_the_plan(f"partition {work.number} received none of its records")
     # Parts come in their order, and each part's rows in theirs: record numbers ascend.
