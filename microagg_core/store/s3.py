@@ -44,8 +44,11 @@ class Removal:
         return answer
 
     def remove(self, keys: Sequence[Key]) -> None:
-        with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-            list(pool.map(self._remove_batch, _batches(sorted(keys))))
+        # Where the versions are removed first, no process that dies leaves any that a listing hides.
+        keys = sorted(keys)
+        kept = keys if keys and self._keeps_versions(keys[0]) else self._remove([{"Key": key} for key in keys])
+        if kept:
+            self._remove_versions(kept)
 
     def remove_below(self, folder: Key, keys: Sequence[Key]) -> None:
         """Remove all that is below a folder, where these objects are listed, with the versions of others."""
@@ -53,12 +56,6 @@ class Removal:
             self._remove_versions(keys, folder)
         else:
             self.remove(keys)
-
-    def _remove_batch(self, keys: Sequence[Key]) -> None:
-        # Where the versions are removed first, no process that dies leaves any that a listing hides.
-        kept = keys if self._keeps_versions(keys[0]) else self._remove([{"Key": key} for key in keys])
-        if kept:
-            self._remove_versions(kept)
 
     def _keeps_versions(self, key: Key) -> bool:
         """Say whether an object has a version; False for one that is missing, as the bucket then says nothing."""
@@ -72,15 +69,17 @@ class Removal:
             raise
 
     def _remove(self, objects: Objects) -> list[Key]:
-        """Remove objects; returns the keys, sorted, of those that the bucket has only hidden.
+        """Remove objects; returns the keys, sorted, of those that the bucket has only hidden."""
+        with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
+            return sorted(key for hidden in pool.map(self._remove_batch, _batches(objects)) for key in hidden)
 
-        What a busy store leaves out of a request makes it a failed one, which is asked again as any other.
-        """
+    def _remove_batch(self, objects: Objects) -> list[Key]:
+        """Remove objects by one request; where a busy store leaves some out, it has failed, and is asked again."""
         answer = self._ask("delete_objects", Delete={"Objects": objects})
         codes = [entry.get("Code", "") for entry in answer.get("Errors", [])]
         if codes:
             raise AnswerError("DeleteObjects", next((code for code in codes if code not in BUSY_CODES), codes[0]))
-        return sorted(entry["Key"] for entry in answer.get("Deleted", []) if entry.get("DeleteMarker"))
+        return [entry["Key"] for entry in answer.get("Deleted", []) if entry.get("DeleteMarker")]
 
     def _remove_versions(self, keys: Sequence[Key], folder: Key | None = None) -> None:
         """Remove all versions of these keys, and marks of their removal; with a folder, of all that is below it."""
@@ -90,10 +89,8 @@ class Removal:
         # A prefix of characters, as S3 has it.
         prefix = os.path.commonprefix([min(keys), max(keys)]) if folder is None else folder  # noqa: RUF071
         try:
-            # All of them are listed first: some stores cannot go on from a version that is gone.
-            versions = [entry for entry in self._versions(prefix) if folder is not None or entry["Key"] in wanted]
-            for objects in _batches(versions):
-                self._remove(objects)
+            # All of them are listed before any is removed: some stores cannot go on from a version that is gone.
+            self._remove([entry for entry in self._versions(prefix) if folder is not None or entry["Key"] in wanted])
         except (ClientError, AnswerError) as error:
             code = service_code(error)
             if code in DENIED:
