@@ -69,7 +69,7 @@ class Mend(Protocol):
 
 @dataclass(frozen=True)
 class Demanded:
-    """What the groups of a block have to hold besides k; of ``protect`` and ``mend`` at most one.
+    """Demand of a block's groups what they have to hold besides k; of ``protect`` and ``mend`` at most one.
 
     Where units have several rows, which follow each other, groups are those of ``group_units``.
     """
@@ -112,7 +112,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class BlockOutcome:
-    """How the groups of one block came about."""
+    """Tell how the groups of one block came about."""
 
     #: No groups of at least k lose less than this sum of squared errors, on the scale of refinement; NaN where that is
     #: not known, as of units of several rows.
@@ -253,17 +253,18 @@ def mask_blocks(
             made.append(small[place])
             continue
         n, missing = rows.stop - rows.start, blocks.missing[rows]
-        there = ~missing[0]
-        if not there.any():  # nothing to average: the pattern in which every quasi-identifier is missing
+        has_values = ~missing[0]
+        if not has_values.any():  # nothing to average: the pattern in which every quasi-identifier is missing
             certificate = NOTHING if info.certified else None
             together = np.zeros(n, dtype=np.int64)
             made.append(_Made(together, together, BlockOutcome(0.0, False, info.name, (), certificate)))
             continue
-        own = measured.rows(rows).columns(there)
-        scales = own, own if counts_alike else compared.rows(rows).columns(there)
+        own = measured.rows(rows).columns(has_values)
+        scales = own, own if counts_alike else compared.rows(rows).columns(has_values)
         parts = parts_by_zeros(apart, [values[rows] for values in blocks.ticks], missing, spec.k)
         with working_on(n, number):
-            made.append(_made(spec, Z.rows(rows).columns(there), scales, parts, number, asked[place], proving))
+            own_Z = Z.rows(rows).columns(has_values)
+            made.append(_made(spec, own_Z, scales, parts, number, asked[place], proving))
     return replace(_lightest(blocks, encoding, refined_on, made), seconds=cpu_seconds() - start)
 
 
@@ -279,9 +280,9 @@ def _small_blocks(
         if not len(places) or pattern.all():
             continue
         rows = np.flatnonzero(np.repeat(np.isin(np.arange(len(sizes)), places), sizes))
-        starts, there = np.concatenate([[0], np.cumsum(sizes[places])]), ~pattern
+        starts = np.concatenate([[0], np.cumsum(sizes[places])])
         seeds = np.array([_seed(spec, number) for number in blocks.numbers[places].tolist()], dtype=np.uint64)
-        made_on, on = (points.rows(rows).columns(there) for points in (Z, measured))
+        made_on, on = (points.rows(rows).columns(~pattern) for points in (Z, measured))
         grouped = group_small_blocks(made_on, on, starts, spec.k, str(spec.effort), seeds, proving=proving)
         for place, of in zip(places.tolist(), grouped, strict=True):
             proved = BlockOutcome(of.lower_bound, False, spec.algorithm.name, (), None)

@@ -167,10 +167,10 @@ def plan_strata(
 
 
 def _no_block(rules: StrataRules, sizes: Sizes, n_keys: int) -> DataError:
-    what = "units of equally many rows" if rules.several else _counted_in(sizes)
+    units = "units of equally many rows" if rules.several else _counted_in(sizes)
     weighed = " of which none has more than half of the weight" if sizes.weight.any() else ""
     return DataError(
-        f"no block reaches k={rules.k} {what}{weighed} ({int(sizes.firsts.sum())} {what} in {n_keys} blocking keys); "
+        f"no block reaches k={rules.k} {units}{weighed} ({int(sizes.firsts.sum())} {units} in {n_keys} blocking keys); "
         "use a smaller k, fewer blocking columns, or undersized: merge"
     )
 

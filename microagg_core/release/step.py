@@ -174,7 +174,7 @@ class CompanionStep:
 
 @dataclass(frozen=True)
 class Run:
-    """One run's folders in the work area."""
+    """Write, read and remove what one run has in the work area."""
 
     work: Store
     key: str

@@ -64,7 +64,7 @@ class Workers(Protocol):
 
 
 def cluster_for(spec: ReleaseSpec) -> Cluster:
-    """Choose the spec's cluster; or where it names none: no cluster for what certainly takes little, else a local one.
+    """Choose the spec's cluster; without one in it, this process for certainly little work, else local workers.
 
     How much it takes is known once it is planned; until then the most that it may take counts.
     """
@@ -74,7 +74,7 @@ def cluster_for(spec: ReleaseSpec) -> Cluster:
 
 
 def _counted_rows(spec: ReleaseSpec) -> int:
-    """Count the input's rows, to as many as take too long for one process."""
+    """Count the input's rows, up to the number that takes too long for one process."""
     of_a_row = (planned_seconds(spec, 10**6) - planned_seconds(spec, 0)) / 10**6
     return count_rows(spec.input, int(ALONE_SECONDS / of_a_row), _COUNTED_BYTES)
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from microagg_core.series.verification import LedgerStatus
 
 _MOST_LINES = 12
-#: Columns of text for a terminal of any width, and for one that nobody sees.
+#: Columns of text for a terminal of any width, and without a terminal.
 _WIDTH = 80
 
 

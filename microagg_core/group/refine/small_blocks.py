@@ -23,7 +23,6 @@ from microagg_core.kernels.refinement.small_blocks import anneal_blocks, order_b
 from microagg_core.kernels.scan.mdav import peel
 from microagg_core.kernels.tools.random_draws import random_states
 from microagg_core.kernels.tools.threads import each
-from microagg_core.kernels.tree.searches import tree_pays
 from microagg_core.kernels.values import Values
 
 #: Records that a thread takes at a time, or a block.
@@ -46,7 +45,8 @@ def are_small(sizes: Ints, points: Points, k: int, effort: str | float, proving:
     are_packed_alike = points.X[:, points.is_code].max(initial=0) < _ONE_BYTE
     if effort not in ("off", "fast") or not are_packed_alike or (proving and factor_is_affordable(k, p, k)):
         return np.zeros(len(sizes), dtype=np.bool_)
-    return np.array([n < FEW and not tree_pays(n, p, k) for n in sizes.tolist()], dtype=np.bool_)
+    # Of so few, MDAV has no use for a tree: see ``tree_pays``.
+    return np.asarray(sizes < FEW)
 
 
 def group_small_blocks(
